@@ -45,6 +45,7 @@ class PacketWriter {
     at_ += write_train_header(at_, m.record, static_cast<std::uint16_t>(m.bytes), m.lengths);
     put_bytes(m, 0, m.bytes);
   }
+  std::byte* begin() const { return begin_; }
   // Nothing more is put: the packet's length, and in `sum` its checksum.
   [[gnu::always_inline]] std::size_t finish(std::uint8_t records, bool ack_at_once,
                                             std::uint64_t* sum) const {

@@ -34,6 +34,7 @@ Stack::Stack(const StackConfig& config, Instant now)
   Prng prng(config.seed);
   // An epoch is never 0, which says "unknown".
   for (const RemoteStack& remote : config.remotes) add_remote(remote, prng.next() | 1, now);
+  wipe(config_.sub_connection.security.seed);
   sender_.number_from(static_cast<std::uint16_t>(prng.next() * std::bit_ceil(unsigned{config.proxies}) +
                                                  config.local.proxy.value()));
 }
@@ -146,6 +147,13 @@ void Stack::refuse_packet(ByteView payload) {
   other_version_ = load<std::uint8_t>(payload.data());
 }
 
+void Stack::count_refusal(Refusal why) {
+  refused_sender_ = why;
+  stats_.refused_no_secret += why == Refusal::kNoSecret ? 1 : 0;
+  stats_.refused_other_secret += why == Refusal::kOtherSecret ? 1 : 0;
+  stats_.refused_sealed += why == Refusal::kSecretHere ? 1 : 0;
+}
+
 void Stack::take_packet(Instant now, ByteView payload, Received& received) {
   std::size_t header_bytes = 0;
   if (!parse_packet_header(payload, &received.header, &header_bytes)) {
@@ -163,7 +171,7 @@ void Stack::take_packet(Instant now, ByteView payload, Received& received) {
     case PacketFate::kRecords:
       received.what = Received::What::kRecords;
       received.source = received.header.source.cluster;
-      received.records = rest;
+      received.records = s->records(rest);
       received.record_count = received.header.records;
       received.sub_connection = s;
       return;
@@ -177,6 +185,15 @@ void Stack::take_packet(Instant now, ByteView payload, Received& received) {
       return;
     case PacketFate::kRefused:
       ++stats_.bad_packets;
+      return;
+    case PacketFate::kRefusedSender:
+      count_refusal(s->refusal());
+      return;
+    case PacketFate::kForged:
+      ++stats_.forged_packets;
+      return;
+    case PacketFate::kReplayed:
+      ++stats_.replayed_packets;
       return;
   }
 }

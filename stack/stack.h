@@ -46,6 +46,12 @@ struct StackStats {
   std::uint64_t bad_packets = 0;
   std::uint64_t other_versions = 0;  // packets of another version of the transport
   std::uint64_t unknown_epoch = 0;
+  // Sealed packets (SE-2, SE-5, SE-6)
+  std::uint64_t refused_no_secret = 0;     // hellos of senders without a secret
+  std::uint64_t refused_other_secret = 0;  // and with another
+  std::uint64_t refused_sealed = 0;        // with one, and we have none
+  std::uint64_t forged_packets = 0;        // of our connections' epochs, but not sealed with their keys
+  std::uint64_t replayed_packets = 0;
   // IPv4
   std::uint64_t not_for_us = 0;  // right, but another host's
   std::uint64_t broadcasts = 0;  // to everybody or to a group, on the link or in IP: we are in none
@@ -132,6 +138,9 @@ class Stack {
   void malformed() { ++stats_.bad_packets; }
   // The version of the last packet that was not of ours (PS-7); 0: there was none, or it was 0.
   std::uint8_t other_version() const { return other_version_; }
+  // Why the last sender was refused that has no secret, another, or one where we have none (SE-2); kNone: there was
+  // no such sender.
+  Refusal refused_sender() const { return refused_sender_; }
 
   // kMisdirected: calls f(frame) for what is to be handed over. `frame` is the one that was received; where
   // it completed a packet of fragments, frames that bring the other stack the same packet stand in for it.
@@ -211,6 +220,7 @@ class Stack {
   void take(Instant now, LinkId link, const Misdirected& packet, Received& received);
   void take_packet(Instant now, ByteView payload, Received& received);
   void refuse_packet(ByteView payload);
+  void count_refusal(Refusal why);
   void give_up_fragments(Instant now);
 
   [[gnu::noinline]] std::size_t transmit_others(Instant now, LinkId link, MutableBytes room);
@@ -240,6 +250,7 @@ class Stack {
   IcmpSender icmp_;
   StackStats stats_;  // of what the stack itself counts
   std::uint8_t other_version_ = 0;
+  Refusal refused_sender_ = Refusal::kNone;
 };
 
 }  // namespace braid::stack

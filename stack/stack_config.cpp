@@ -12,7 +12,7 @@ namespace {
 
 // The longest piece, and the longest headers before it.
 constexpr std::size_t kWholePiecePacketBytes = kMaxPacketHeaderBytes + kPartRecordBytes + kMaxPieceBytes;
-static_assert(kWholePiecePacketBytes <= kUdpMaxPayloadBytes);
+static_assert(kWholePiecePacketBytes + kSealBytes <= kUdpMaxPayloadBytes);
 
 }  // namespace
 
@@ -54,15 +54,15 @@ IpSenderConfig sender_config(const StackConfig& config) {
 }
 
 // IP-3
-std::size_t max_payload_bytes(Fragmentation fragmentation, std::uint32_t mtu_bytes) {
+std::size_t max_payload_bytes(Fragmentation fragmentation, std::uint32_t mtu_bytes, std::size_t seal_bytes) {
   if (fragmentation == Fragmentation::kIp)
-    return std::min(kWholePiecePacketBytes,
+    return std::min(kWholePiecePacketBytes + seal_bytes,
                     kMaxFragments * fragment_payload_bytes(mtu_bytes) - kUdpHeaderBytes);
   return mtu_bytes - kIpv4HeaderBytes - kUdpHeaderBytes;
 }
 
 std::uint32_t max_train_bytes(std::size_t max_payload_bytes) {
-  const std::size_t room = max_payload_bytes - kMaxPacketHeaderBytes - kMaxRecordHeaderBytes;
+  const std::size_t room = max_payload_bytes - kSealBytes - kMaxPacketHeaderBytes - kMaxRecordHeaderBytes;
   return std::min(kMaxTrainBytes, static_cast<std::uint32_t>(room / kTrainAlignment * kTrainAlignment));
 }
 

@@ -54,12 +54,13 @@ std::vector<LocalLink> local_links(const StackConfig& config);
 NeighboursConfig neighbours_config(const StackConfig& config);
 IpSenderConfig sender_config(const StackConfig& config);
 // Of a UDP datagram of a sub-connection (SC-6): what fits the MTU, or with fragmentation by IP a whole piece, as far as
-// it takes no more than kMaxFragments (IP-3).
-std::size_t max_payload_bytes(Fragmentation fragmentation, std::uint32_t mtu_bytes);
+// it takes no more than kMaxFragments (IP-3). `seal_bytes`: what sealing adds.
+std::size_t max_payload_bytes(Fragmentation fragmentation, std::uint32_t mtu_bytes,
+                              std::size_t seal_bytes = 0);
 inline std::size_t max_payload_bytes(const StackConfig& config) {
-  return max_payload_bytes(config.fragmentation, config.mtu_bytes);
+  return max_payload_bytes(config.fragmentation, config.mtu_bytes, seal_bytes(config.sub_connection));
 }
-// Of a train, so that its record fits into every packet with such a payload.
+// Of a train, so that its record fits into every packet with such a payload, sealed or not.
 std::uint32_t max_train_bytes(std::size_t max_payload_bytes);
 // Of the sub-connection to `remote`: what its packets call the two ends, and what those have in common.
 SubConnectionConfig sub_connection_config(const StackConfig& config, const RemoteStack& remote);

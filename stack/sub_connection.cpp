@@ -1,23 +1,53 @@
 #include "stack/sub_connection.h"
 
 #include <algorithm>
+#include <array>
 
 #include "base/check.h"
 #include "base/mutant.h"
 
 namespace braid::stack {
 
+namespace {
+
+// What of a packet is the header's and the records'.
+std::size_t max_packet_bytes(const SubConnectionConfig& config) {
+  return config.max_payload_bytes - seal_bytes(config);
+}
+
+std::size_t header_bytes(const PacketHeader& h) {
+  return kPacketHeaderBytes + 8u * h.sack_words;
+}
+
+// Differs between the sub-connections of a stack, and between incarnations that were given the same seed.
+std::array<std::byte, 14> purpose_of_keys(const SubConnectionConfig& config, std::uint64_t epoch) {
+  std::array<std::byte, 14> purpose;
+  store(purpose.data(), config.local.cluster.value());
+  store(purpose.data() + 2, config.local.proxy.value());
+  store(purpose.data() + 3, config.remote.cluster.value());
+  store(purpose.data() + 5, config.remote.proxy.value());
+  store(purpose.data() + 6, epoch);
+  return purpose;
+}
+
+}  // namespace
+
+SubConnection::Seal::Seal(const SubConnectionConfig& config, std::uint64_t epoch)
+    : exchange(config.security, purpose_of_keys(config, epoch)), room(config.max_payload_bytes) {}
+
 SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now,
                              Agenda::Entry entry)
     : config_(config),
-      handshake_(config_, epoch, now),
-      messages_(config.max_payload_bytes),
+      seal_(config.security.secret ? std::make_unique<Seal>(config, epoch) : nullptr),
+      handshake_(config_, epoch, now, seal_ ? &seal_->exchange : nullptr),
+      messages_(max_packet_bytes(config)),
       recovery_(config),
       acknowledger_(config),
       liveness_(config, now),
       entry_(entry) {
   entry_.set_due(now);
-  CHECK_GE(config.max_payload_bytes, kMaxPacketHeaderBytes + kPartRecordBytes + kCutBytes);
+  wipe(config_.security.seed);
+  CHECK_GE(max_packet_bytes(config), kMaxPacketHeaderBytes + kPartRecordBytes + kCutBytes);
   CHECK_LT(config.peer_death, kTimestampRange);
   CHECK_NE(epoch, 0u);
 }
@@ -81,7 +111,18 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
   ++stats_.packets_sent;
   liveness_.sent(now);
   acknowledger_.sent();
-  return packet.finish(records, ack_at_once, sum);
+  const std::size_t written = packet.finish(records, ack_at_once, sum);
+  return seal_ == nullptr ? written : seal(packet.begin(), written, sum);
+}
+
+// SE-5
+std::size_t SubConnection::seal(std::byte* packet, std::size_t bytes, std::uint64_t* sum) {
+  PacketHeader h;
+  std::size_t header = 0;
+  CHECK(parse_packet_header({packet, bytes}, &h, &header));
+  const std::size_t whole = seal_->sealer.seal(packet, header, bytes);
+  *sum = checksum_add(0, {packet, whole});
+  return whole;
 }
 
 [[gnu::always_inline]] inline std::size_t SubConnection::write_new(Instant now, MutableBytes room,
@@ -156,6 +197,9 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (h.sender_epoch == 0) return PacketFate::kRefused;
   if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest);
+  if (seal_ != nullptr) [[unlikely]] {
+    if (const std::optional<PacketFate> fate = open(now, h, rest)) return *fate;
+  }
   if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
   if (handshake_.answers_challenge(h)) {  // SC-3
     take_over(now);                       // what else the packet says is retransmitted
@@ -192,6 +236,26 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   }
   wake(acknowledger_.due());
   return fate;
+}
+
+// SE-5, SE-6. Before the keys are known nothing can be opened.
+std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h, ByteView& rest) {
+  if (!established() || !handshake_.is_current(h)) {
+    if (handshake_.ask_again(now, h)) entry_.set_due(now);
+    return PacketFate::kUnknownEpoch;
+  }
+  if (rest.size() > seal_->room.size()) return PacketFate::kForged;
+  const std::size_t header = header_bytes(h);
+  switch (seal_->opener.open({rest.data() - header, header}, rest, seal_->room.data())) {
+    case Opening::kForged:
+      return PacketFate::kForged;
+    case Opening::kReplayed:
+      return PacketFate::kReplayed;
+    case Opening::kOpened:
+      break;
+  }
+  rest = seal_->records = ByteView(seal_->room).first(rest.size() - kSealBytes);
+  return std::nullopt;
 }
 
 void SubConnection::delivered(Instant now, const PacketHeader& h) {
@@ -232,16 +296,27 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
 }
 
 PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView rest) {
-  switch (handshake_.on_hello(h, rest, established())) {
+  switch (handshake_.on_hello(h, rest, established(), end_.over_at_new_handshake())) {
     case Handshake::Hello::kMalformed:
       return PacketFate::kRefused;
     case Handshake::Hello::kOtherSettings:
       entry_.set_changed();
       return PacketFate::kRefused;
+    case Handshake::Hello::kRefusedSender:
+      entry_.set_changed();
+      return PacketFate::kRefusedSender;
     case Handshake::Hello::kUnknownEpoch:
       return PacketFate::kUnknownEpoch;
+    case Handshake::Hello::kContinues:
+      schedule();
+      return PacketFate::kNothing;
+    case Handshake::Hello::kEnds:  // SC-11
+      start_over(now, SubConnectionEvent::kEnded, epoch());
+      schedule();
+      return PacketFate::kNothing;
     case Handshake::Hello::kUnknownPeer:
-      if (end_.over_at_new_handshake()) {  // SC-11
+      // With a secret it has to prove first that it is no old hello (SE-3).
+      if (end_.over_at_new_handshake() && seal_ == nullptr) {  // SC-11
         start_over(now, SubConnectionEvent::kEnded, epoch());
         schedule();
       } else {
@@ -268,6 +343,7 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
     acknowledger_.acknowledge_at(now);
   else
     handshake_.answer(h);
+  if (seal_ != nullptr && established()) handshake_.answer_exchange(h);
   schedule();
   return PacketFate::kNothing;
 }
@@ -292,6 +368,13 @@ void SubConnection::enter(SubConnectionEvent event) {
 void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
   enter(SubConnectionEvent::kPeerKnown);
   handshake_.establish(peer);
+  if (seal_ != nullptr) {
+    std::optional<Noise::Keys> keys = seal_->exchange.take_keys();
+    CHECK(keys.has_value());
+    seal_->sealer.start(seal_->exchange.cipher(), keys->send);
+    seal_->opener.start(seal_->exchange.cipher(), keys->receive);
+    keys->wipe_all();
+  }
   end_.on_established();
   liveness_.received(now);
   liveness_.set_path_alive();
@@ -302,6 +385,10 @@ void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
 void SubConnection::start_over(Instant now, SubConnectionEvent why, std::uint64_t epoch) {
   enter(why);
   handshake_.start_over(now, epoch);
+  if (seal_ != nullptr) {
+    seal_->sealer.stop();
+    seal_->opener.stop();
+  }
   add_verdicts(stats_);
   recovery_ = LossRecovery(config_);
   peer_window_ = PeerWindow();
@@ -365,7 +452,7 @@ void SubConnection::rename(StackId local, StackId remote, std::uint64_t shared_h
   config_.local = local;
   config_.remote = remote;
   config_.shared_hash = shared_hash;
-  handshake_.forget_refused_hash();
+  handshake_.forget_refusal();
 }
 
 void SubConnection::reopen(Instant now, std::uint64_t incarnation, std::uint64_t epoch) {

@@ -25,7 +25,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -39,6 +41,8 @@
 #include "stack/orderly_end.h"
 #include "stack/packet_writer.h"
 #include "stack/peer_window.h"
+#include "stack/secure/key_exchange.h"
+#include "stack/secure/packet_cipher.h"
 #include "stack/sub_connection_config.h"
 #include "stack/sub_connection_state.h"
 #include "stack/wire/segment.h"
@@ -71,6 +75,10 @@ enum class PacketFate : std::uint8_t {
   kDuplicate,
   kUnknownEpoch,  // of another incarnation of either side: not looked into
   kRefused,       // malformed, an impossible acknowledgement, or a peer with another shared_hash
+  // With a secret, or from a sender with one (SE-2, SE-5, SE-6). Nothing has changed.
+  kRefusedSender,  // refusal() says why
+  kForged,         // of the connection's epochs, but not sealed with its keys
+  kReplayed,       // it was opened before
 };
 
 class SubConnection {
@@ -117,9 +125,12 @@ class SubConnection {
 
   // --- receiving
 
-  // A packet whose addresses name this sub-connection. `rest` is what follows the packet header. It may have
-  // waited for `unseen`, in which the driver did not look: that is not the network's delay.
+  // A packet whose addresses name this sub-connection. `rest` is what follows the packet header, in the same
+  // memory. It may have waited for `unseen`, in which the driver did not look: that is not the network's delay.
   PacketFate on_packet(Instant now, const PacketHeader& header, ByteView rest, Duration unseen = Duration());
+  // The records of the packet that on_packet() just found to have some; valid until its next call. `rest` as
+  // there.
+  ByteView records(ByteView rest) const { return seal_ == nullptr ? rest : seal_->records; }
   // The driver put every record of the packet where it belongs (SC-4).
   void delivered(Instant now, const PacketHeader& header);
 
@@ -157,7 +168,10 @@ class SubConnection {
     lost_ = false;
     return true;
   }
-  bool refused_hash() const { return handshake_.refused_hash(); }
+  // Why the latest hello was refused.
+  Refusal refusal() const { return handshake_.refusal(); }
+  bool refused_hash() const { return refusal() == Refusal::kOtherSettings; }
+  bool sealed() const { return seal_ != nullptr; }
   // The last peer said that it ends: it was not merely silent.
   bool peer_closed() const { return end_.peer_closed(); }
   bool has_unfinished() const { return messages_.has_unsent() || !recovery_.idle(); }
@@ -183,6 +197,16 @@ class SubConnection {
   void check() const;
 
  private:
+  // What there is only with a secret.
+  struct Seal {
+    Seal(const SubConnectionConfig& config, std::uint64_t epoch);
+    KeyExchange exchange;
+    PacketSealer sealer;
+    PacketOpener opener;
+    std::vector<std::byte> room;  // of opened packets
+    ByteView records;             // in it, of the last
+  };
+
   bool may_send(Instant now) const {
     const PacketWindow& window = recovery_.window();
     return recovery_.may_send(now) && peer_window_.allows(window.in_flight(), window.in_flight_bytes());
@@ -203,6 +227,7 @@ class SubConnection {
   PacketWriter open_packet(Instant now, PacketType type, Seq seq, MutableBytes room);
   std::size_t close_packet(Instant now, const PacketWriter& packet, std::uint8_t records, bool ack_at_once,
                            std::uint64_t* sum);
+  [[gnu::noinline]] std::size_t seal(std::byte* packet, std::size_t bytes, std::uint64_t* sum);
   // A packet without records.
   std::size_t write_empty(Instant now, PacketType type, MutableBytes room, std::uint64_t* sum,
                           bool ack_at_once = false);
@@ -213,6 +238,8 @@ class SubConnection {
   std::size_t write_due(Instant now, MutableBytes room, std::uint64_t* sum);
   void data_left(Instant now);
 
+  // Opens what follows the header. nullopt: `rest` is that now.
+  [[nodiscard]] std::optional<PacketFate> open(Instant now, const PacketHeader& header, ByteView& rest);
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);
   void update_peer_window(Instant now, const PacketHeader& header);
@@ -230,6 +257,7 @@ class SubConnection {
   void take_over(Instant now);
 
   SubConnectionConfig config_;
+  std::unique_ptr<Seal> seal_;  // nullptr: packets are plain
   State state_ = State::kHandshake;
   Handshake handshake_;
   MessageQueue messages_;

@@ -6,6 +6,7 @@
 
 #include "base/seq.h"
 #include "base/time.h"
+#include "stack/secure/packet_cipher.h"
 #include "stack/secure/secret.h"
 #include "stack/window/congestion.h"
 #include "stack/wire/segment.h"
@@ -43,5 +44,10 @@ struct SubConnectionConfig {
   // No secret: packets are plain.
   Security security;
 };
+
+// Of each packet: what sealing adds to it.
+inline std::size_t seal_bytes(const SubConnectionConfig& config) {
+  return config.security.secret ? kSealBytes : 0;
+}
 
 }  // namespace braid::stack

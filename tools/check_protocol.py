@@ -16,7 +16,7 @@ import sys
 
 DOCUMENTS = ("docs/PROTOCOL.md", "docs/protocol_dsm.md")
 # Series that must be defined in the documents, whoever mentions them.
-SERIES = ("IP", "IC", "ARP", "UDP", "SW", "SC", "CV", "PS", "CN", "FO", "PG", "LK", "BR", "SY", "AL", "LZ")
+SERIES = ("IP", "IC", "ARP", "UDP", "SW", "SC", "CV", "PS", "CN", "FO", "PG", "LK", "BR", "SY", "AL", "LZ", "SE")
 CODE_FOLDERS = ("stack", "convergence", "proxy", "dsm", "sim")
 TEST_FOLDERS = ("tests",)
 SOURCE_SUFFIXES = {".h", ".cpp"}

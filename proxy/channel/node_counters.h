@@ -58,6 +58,11 @@ namespace braid::proxy {
   X(outgoing_dropped, "datagrams and ICMP messages dropped: no room, no way, no ARP answer")        \
   X(address_conflicts, "claims by ARP of this node's address, or of a peer whose station answers")  \
   X(stations_changed, "addresses that another station has taken over, as ARP says")                 \
+  X(refused_no_secret, "hellos of peers without a secret, and this node has one")                   \
+  X(refused_other_secret, "hellos of peers with another secret, or changed on the way")             \
+  X(refused_sealed, "hellos of peers with a secret, and this node has none")                        \
+  X(forged_packets, "packets of a connection that were not sealed with its keys")                   \
+  X(replayed_packets, "sealed packets that came before")                                            \
   X(unknown_epoch, "packets of an unknown or old epoch, or for another stack")                      \
   X(unknown_protocol, "records of a protocol that this node does not have: refused")                \
   X(datagrams_dropped, "datagrams, answers and returns dropped: too many were in flight or waited") \

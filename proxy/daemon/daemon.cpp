@@ -36,6 +36,17 @@
 namespace braid::proxy {
 namespace {
 
+const char* refused_sender_text(stack::Refusal why) {
+  switch (why) {
+    case stack::Refusal::kNoSecret:
+      return "a peer without a secret says hello and is refused, for this braidd has one: give every node of the run the same secret";
+    case stack::Refusal::kSecretHere:
+      return "a peer with a secret says hello and is refused, for this braidd has none: give every node of the run the same secret";
+    default:
+      return "a peer with another secret says hello and is refused: give every node of the run the same secret";
+  }
+}
+
 // Between turns of the control plane: short while something is being set up; otherwise it is woken by clients and
 // proxies. Other machines are contacted by the clock.
 constexpr int kBusyWaitMs = 1;
@@ -129,6 +140,7 @@ class Server {
     bool told_ready = false;
     bool told_refused = false;
     bool told_version = false;
+    unsigned told_senders = 0;
     int busy = kBusyTurns;
     for (;;) {
       const int work = turn();
@@ -150,6 +162,11 @@ class Server {
             "packets of version {} of the transport arrive and are refused, this braidd has version {}: build every "
             "node from the same source",
             version, stack::kWireVersion);
+      }
+      const auto refused = static_cast<unsigned>(node_.refused_sender());
+      if (refused != 0 && (told_senders & 1u << refused) == 0) {  // SE-2: each kind once
+        told_senders |= 1u << refused;
+        spdlog::error("{}", refused_sender_text(node_.refused_sender()));
       }
       if (wait(!told_ready || busy > 0 ? kBusyWaitMs : quiet_wait_ms())) return;
     }

@@ -38,6 +38,18 @@ std::uint64_t system_seed() {
   return seed;
 }
 
+// SE-3: the seed of keys never comes from the configuration, for two runs may have the same.
+void set_security(stack::StackConfig& config, unsigned proxy, const NodeSurroundings& surroundings) {
+  stack::Security& security = config.sub_connection.security;
+  if (surroundings.security) {
+    security = *surroundings.security;
+    security.seed[0] ^= static_cast<std::byte>(proxy);
+  } else {
+    CHECK_EQ(::getrandom(security.seed.data(), security.seed.size(), 0),
+             static_cast<ssize_t>(security.seed.size()));
+  }
+}
+
 }  // namespace
 
 Node::Node(const NodeConfig& config, Instant now, const NodeSurroundings& surroundings)
@@ -60,7 +72,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now
                                            const NodeSurroundings& surroundings) {
   if (const Result<void> valid = config.validate(); !valid) return valid.error();
   std::unique_ptr<Node> node(new Node(config, now, surroundings));
-  if (const Result<void> r = node->open(now, surroundings.make_queue); !r) return r.error();
+  if (const Result<void> r = node->open(now, surroundings); !r) return r.error();
   return node;
 }
 
@@ -71,7 +83,7 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now
   return create(config, now, surroundings);
 }
 
-Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
+Result<void> Node::open(Instant now, const NodeSurroundings& surroundings) {
   Result<std::unique_ptr<CountersMemory>> counters = CountersMemory::map(config_.counters_fd);
   if (!counters) return counters.error();
   counters_ = std::move(counters).value();
@@ -79,7 +91,7 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
   (**counters_).proxies = config_.proxies;
   lanes_.proxies_changed();
   (void)rebalance();
-  Result<std::unique_ptr<Links>> links = Links::open(config_, **counters_, make_queue);
+  Result<std::unique_ptr<Links>> links = Links::open(config_, **counters_, surroundings.make_queue);
   if (!links) return links.error();
   links_ = std::move(links).value();
 
@@ -87,6 +99,7 @@ Result<void> Node::open(Instant now, const MakeQueue& make_queue) {
   std::vector<stack::StackConfig> stacks;
   for (unsigned p = 0; p < proxies(); ++p) {
     stacks.push_back(stack_config(config_, p, seed));
+    set_security(stacks[p], p, surroundings);
     if (Result<void> r = links_->want_source_ports(config_, stacks[p]); !r) return r;
   }
   peers_ = std::make_unique<Peers>(stacks, Duration::ms(config_.transport.peer_death_ms), seed, monitor_);

@@ -60,6 +60,9 @@ struct NodeSurroundings {
   std::uint64_t client_memory_bytes = 0;        // of all clients together; 0: half of the machine's
   bool monitor_proxies = true;                  // false where proxies take no idle turns (ProxyMonitor)
   Protocols protocols = {};                     // Braid's own, and others that were added
+  // In a simulation: the secret, and what keys are made of. Else the one is the configuration's, and the other comes from
+  // the system.
+  std::optional<stack::Security> security = {};
 };
 
 class Node {
@@ -125,6 +128,8 @@ class Node {
   bool refused_peer() const { return workers_->refused_peer(); }
   // Packets of that version of the transport are refused; 0: of none.
   std::uint8_t other_version() const { return workers_->other_version(); }
+  // Why a sender was refused whose secret is not this node's (SE-2); kNone: there was none.
+  stack::Refusal refused_sender() const { return workers_->refused_sender(); }
   // Peers of this machine that were lost since the last call, and those that ended in good order; for the log.
   std::optional<ClusterId> poll_lost_peer();
   std::optional<ClusterId> poll_ended_peer();
@@ -151,7 +156,7 @@ class Node {
   };
 
   Node(const NodeConfig& config, Instant now, const NodeSurroundings& surroundings);
-  Result<void> open(Instant now, const MakeQueue& make_queue);
+  Result<void> open(Instant now, const NodeSurroundings& surroundings);
 
   // --- to and from proxies
   void tell_running(const WorkerCommand& command);

@@ -22,6 +22,11 @@ void publish_packets(const stack::Stack& stack, ProxyCounters& counters) {
   counters.unreachables.set(s.unreachables_received);
   counters.icmp_answers.set(s.echoes_answered + s.icmp_errors_sent);
   counters.outgoing_dropped.set(s.outgoing_dropped);
+  counters.refused_no_secret.set(s.refused_no_secret);
+  counters.refused_other_secret.set(s.refused_other_secret);
+  counters.refused_sealed.set(s.refused_sealed);
+  counters.forged_packets.set(s.forged_packets);
+  counters.replayed_packets.set(s.replayed_packets);
   counters.unknown_epoch.set(s.unknown_epoch);
   counters.address_conflicts.set(stack.neighbours().stats().address_conflicts);
   counters.stations_changed.set(stack.neighbours().stats().moved);

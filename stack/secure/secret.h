@@ -45,7 +45,7 @@ enum class CipherOffer : std::uint8_t {
   kAes,     // AES-256-GCM unless the peer wants ChaCha20-Poly1305
 };
 
-// How the packets of sub-connections are protected; docs/PROTOCOL.md, SE-1 to SE-9.
+// How the packets of sub-connections are protected; docs/PROTOCOL.md, SE-1 to SE-7.
 struct Security {
   // nullptr: packets are plain. Both ends must have the same, or both none.
   std::shared_ptr<const Secret> secret;

@@ -32,7 +32,7 @@
 
 namespace braid::stack {
 
-inline constexpr std::uint8_t kWireVersion = 4;
+inline constexpr std::uint8_t kWireVersion = 5;
 
 enum class PacketType : std::uint8_t {
   kHello = 1,  // handshake: epochs; in the place of records the shared settings' hash, and an incarnation

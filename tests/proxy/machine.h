@@ -19,6 +19,7 @@
 #include "proxy/daemon/in_process.h"
 #include "proxy/daemon/node.h"
 #include "proxy/nic/shm_wire.h"
+#include "tests/virtual_security.h"
 
 namespace braid::proxy::test {
 
@@ -29,6 +30,7 @@ struct NodesOptions {
   bool misdirect = false;
   unsigned frames_per_ring = 256;
   std::vector<Protocols> protocols = {};  // by cluster; none: Braid's own
+  bool sealed = false;                    // packets are
 };
 
 // The configuration of one node of a machine; wires[a][b] is the descriptor between clusters a < b.
@@ -88,6 +90,7 @@ class Nodes {
     for (std::uint16_t c = 0; c < options.proxies.size(); ++c) {
       NodeSurroundings surroundings;
       if (!options.protocols.empty()) surroundings.protocols = options.protocols[c];
+      if (options.sealed) surroundings.security = virtual_security(c);
       Result<std::unique_ptr<Node>> node =
           Node::create(node_config(options, c, wires), monotonic_now(), surroundings);
       if (!node) ADD_FAILURE() << node.error().text;

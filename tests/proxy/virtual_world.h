@@ -35,6 +35,7 @@ struct VirtualWorldOptions {
   // By cluster: the machine that it belongs to, which numbers its clusters for itself; none: all are
   // of one. And what its node says about other machines.
   std::vector<unsigned> machine = {};
+  bool sealed = false;  // packets are
   std::vector<MachinesConfig> machines = {};
 };
 
@@ -66,9 +67,10 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
     NodeConfig n = sim::virtual_node_config(machine, number);
     if (!options_.machines.empty()) n.machines = options_.machines[c];
     n.seed = seed;
-    Result<std::unique_ptr<Node>> node = Node::create(n, now, [&](LinkId link, unsigned p) {
-      return make_nic({c, p}, link.value());
-    });
+    NodeSurroundings surroundings;
+    surroundings.make_queue = [this, c](LinkId link, unsigned p) { return make_nic({c, p}, link.value()); };
+    if (options_.sealed) surroundings.security = virtual_security(seed);
+    Result<std::unique_ptr<Node>> node = Node::create(n, now, surroundings);
     CHECK(node.ok());
     return std::move(node).value();
   }

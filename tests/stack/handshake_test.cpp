@@ -105,10 +105,10 @@ TEST_F(HandshakeTest, AnswerNamesBothEpochsAndEchoes) {  // SC-1
 TEST_F(HandshakeTest, HelloWithOtherSettingsIsRefusedUntilOneWithOurs) {  // SC-1
   their_config.shared_hash = 1;
   EXPECT_EQ(take(ours, hello_of(theirs)), Hello::kOtherSettings);
-  EXPECT_TRUE(ours.refused_hash());
+  EXPECT_EQ(ours.refusal(), Refusal::kOtherSettings);
   their_config.shared_hash = our_config.shared_hash;
   EXPECT_EQ(take(ours, hello_of(theirs, at(1_s))), Hello::kIntroduced);
-  EXPECT_FALSE(ours.refused_hash());
+  EXPECT_EQ(ours.refusal(), Refusal::kNone);
 }
 
 TEST_F(HandshakeTest, HelloOfAnotherLengthIsMalformed) {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +83,62 @@ TEST(Stack, StacksResolveEachOtherByArpAndExchangeMessages) {
   EXPECT_EQ(b.delivered, (std::vector<Bytes>{short_to_b.content})) << "the other came in parts";
   EXPECT_TRUE(
       std::any_of(wire.left.begin(), wire.left.end(), [](const Wire::Frame& f) { return is_arp(f.bytes); }));
+}
+
+// Two stacks, each with a secret (by its first byte) or none; the counters of the first.
+StackStats refusals_between(std::optional<int> ours, std::optional<int> theirs) {
+  Wire wire;
+  for (const int i : {0, 1}) {
+    StackConfig c = stack_config(static_cast<std::uint16_t>(i), 2);
+    if (const std::optional<int> secret = i == 0 ? ours : theirs) {
+      KeyBytes bytes{static_cast<std::byte>(*secret)};
+      c.sub_connection.security.secret = std::make_shared<const Secret>(bytes);
+      c.sub_connection.security.seed[0] = static_cast<std::byte>(i);
+    }
+    wire.add(c);
+  }
+  wire.run_for(1_s);
+  EXPECT_EQ(wire.stacks[0]->stack->all_established(), ours == theirs);
+  const Refusal why = wire.stacks[0]->stack->refused_sender();
+  const StackStats stats = wire.stacks[0]->stack->stats();
+  EXPECT_EQ(why == Refusal::kNoSecret, stats.refused_no_secret > 0);
+  EXPECT_EQ(why == Refusal::kOtherSecret, stats.refused_other_secret > 0);
+  EXPECT_EQ(why == Refusal::kSecretHere, stats.refused_sealed > 0);
+  return stats;
+}
+
+TEST(Stack, RefusedSendersAreCountedByTheirReason) {  // SE-2
+  const auto counted = [](const StackStats& s) {
+    return std::vector<bool>{s.refused_no_secret > 3, s.refused_other_secret > 3, s.refused_sealed > 3};
+  };
+  EXPECT_EQ(counted(refusals_between(1, 1)), (std::vector{false, false, false}));
+  EXPECT_EQ(counted(refusals_between({}, {})), (std::vector{false, false, false}));
+  EXPECT_EQ(counted(refusals_between(1, {})), (std::vector{true, false, false}));
+  EXPECT_EQ(counted(refusals_between(1, 2)), (std::vector{false, true, false}));
+  EXPECT_EQ(counted(refusals_between({}, 2)), (std::vector{false, false, true}));
+}
+
+TEST(Stack, ForgedAndReplayedPacketsAreCounted) {  // SE-5, SE-6
+  Wire wire;
+  for (const std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}}) {
+    StackConfig c = stack_config(i, 2);
+    c.sub_connection.security.secret = std::make_shared<const Secret>(KeyBytes{});
+    wire.add(c);
+  }
+  wire.run_for(10_ms);
+  TestStack& a = *wire.stacks[0];
+  TestStack& b = *wire.stacks[1];
+  a.send(ClusterId(1), 100, 7);
+  Bytes frame(a.stack->frame_bytes());
+  frame.resize(a.stack->poll_transmit(wire.now, kWire, frame));
+  Bytes forged = frame;
+  forged[kPacket + 60] ^= std::byte{1};
+  EXPECT_EQ(b.stack->receive(wire.now, kWire, Connected::mended(forged)).what, What::kNothing);
+  EXPECT_EQ(b.stack->stats().forged_packets, 1u);
+  EXPECT_EQ(b.stack->receive(wire.now, kWire, frame).what, What::kRecords);
+  EXPECT_EQ(b.stack->receive(wire.now, kWire, frame).what, What::kNothing);
+  EXPECT_EQ(b.stack->stats().replayed_packets, 1u);
+  EXPECT_EQ(b.stack->stats().forged_packets, 1u);
 }
 
 TEST(Stack, StaticNeighboursNeedNoArp) {

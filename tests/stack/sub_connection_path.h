@@ -205,7 +205,7 @@ class Path {
     ASSERT_TRUE(parse_packet_header(packet, &header, &header_bytes));
     const ByteView rest = ByteView(packet).subspan(header_bytes);
     if (sub.on_packet(now(), header, rest, unseen) == PacketFate::kRecords) {
-      RecordReader reader(rest, header.records);
+      RecordReader reader(sub.records(rest), header.records);
       Record r;
       ByteView bytes;
       while (reader.next(&r, &bytes)) {

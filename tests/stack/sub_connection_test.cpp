@@ -18,13 +18,23 @@ using Delays = std::vector<Duration>;
 const Delays kLost;
 
 std::uint32_t part_bytes(const SubConnectionConfig& config) {
-  return static_cast<std::uint32_t>((config.max_payload_bytes - kMaxPacketHeaderBytes - kPartRecordBytes) /
-                                    64 * 64);
+  return static_cast<std::uint32_t>(
+      (config.max_payload_bytes - seal_bytes(config) - kMaxPacketHeaderBytes - kPartRecordBytes) / 64 * 64);
 }
+
+// Every test with plain and with sealed packets, unless it says why not.
+class SubConnectionTest : public testing::TestWithParam<bool> {
+ protected:
+  SubConnectionTest() { TwoEnds::sealed_by_default = GetParam(); }
+  ~SubConnectionTest() override { TwoEnds::sealed_by_default = false; }
+};
+INSTANTIATE_TEST_SUITE_P(Packets, SubConnectionTest, testing::Bool(),
+                         [](const auto& packets) { return packets.param ? "Sealed" : "Plain"; });
 
 // ---------------------------------------------------------------- the handshake
 
-TEST(SubConnection, EndsThatStartTogetherAreEstablishedAfterARoundTrip) {  // SC-1
+TEST_P(SubConnectionTest, EndsThatStartTogetherAreEstablishedAfterARoundTrip) {  // SC-1
+  if (GetParam()) GTEST_SKIP() << "keys take a round trip more: KeysAreAgreedInTwoAndAHalfRoundTrips";
   TwoEnds t;
   t.run_until(at(30_us));
   EXPECT_TRUE(t.a().sub->established());
@@ -32,7 +42,7 @@ TEST(SubConnection, EndsThatStartTogetherAreEstablishedAfterARoundTrip) {  // SC
   EXPECT_EQ(t.count(0, PacketType::kHello), 2u) << "to whoever is there, then to b";
 }
 
-TEST(SubConnection, LaterStarterIsEstablishedByItsFirstHello) {  // SC-1
+TEST_P(SubConnectionTest, LaterStarterIsEstablishedByItsFirstHello) {  // SC-1
   TwoEnds t;
   t.suspended[1] = true;
   t.run_until(at(3_s));
@@ -47,7 +57,7 @@ TEST(SubConnection, LaterStarterIsEstablishedByItsFirstHello) {  // SC-1
   EXPECT_TRUE(t.b().sub->established());
 }
 
-TEST(SubConnection, HandshakeSurvivesTheLossOfAnyFirstPacket) {  // SC-1
+TEST_P(SubConnectionTest, HandshakeSurvivesTheLossOfAnyFirstPacket) {  // SC-1
   for (int lost_from = 0; lost_from < 2; ++lost_from) {
     for (std::size_t lost = 0; lost < 4; ++lost) {
       SCOPED_TRACE(testing::Message() << "packet " << lost << " from " << lost_from);
@@ -65,7 +75,7 @@ TEST(SubConnection, HandshakeSurvivesTheLossOfAnyFirstPacket) {  // SC-1
   }
 }
 
-TEST(SubConnection, NothingIsSentBeforeThePeerIsEstablished) {  // SC-1
+TEST_P(SubConnectionTest, NothingIsSentBeforeThePeerIsEstablished) {  // SC-1
   TwoEnds t;
   t.suspended[1] = true;
   t.send(0, 64);
@@ -74,7 +84,7 @@ TEST(SubConnection, NothingIsSentBeforeThePeerIsEstablished) {  // SC-1
   EXPECT_TRUE(t.a().sub->has_unfinished());
 }
 
-TEST(SubConnection, PeerWithOtherSettingsIsRefused) {  // SC-1
+TEST_P(SubConnectionTest, PeerWithOtherSettingsIsRefused) {  // SC-1
   TwoEnds t;
   t.config.shared_hash = 2;
   t.start(1, 0xb1);
@@ -92,7 +102,7 @@ TEST(SubConnection, PeerWithOtherSettingsIsRefused) {  // SC-1
   EXPECT_FALSE(t.a().sub->refused_hash());
 }
 
-TEST(SubConnection, PacketsOfUnknownEpochsAreNotRead) {  // SC-2
+TEST_P(SubConnectionTest, PacketsOfUnknownEpochsAreNotRead) {  // SC-2
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -112,7 +122,7 @@ TEST(SubConnection, PacketsOfUnknownEpochsAreNotRead) {  // SC-2
   EXPECT_EQ(t.arrive(1, nobody), PacketFate::kRefused);
 }
 
-TEST(SubConnection, MalformedHellosAndAcknowledgementsAreRefused) {  // SC-1
+TEST_P(SubConnectionTest, MalformedHellosAndAcknowledgementsAreRefused) {  // SC-1
   TwoEnds t;
   t.run_until(at(60_us));
   const Bytes hello = t.packets.front().packet;
@@ -123,10 +133,10 @@ TEST(SubConnection, MalformedHellosAndAcknowledgementsAreRefused) {  // SC-1
   ASSERT_EQ(t.packets.back().header.type, PacketType::kAck);
   Bytes ack = t.packets.back().packet;
   ack.push_back(std::byte{0});
-  EXPECT_EQ(t.arrive(0, ack), PacketFate::kRefused);
+  EXPECT_EQ(t.arrive(0, ack), GetParam() ? PacketFate::kForged : PacketFate::kRefused);
 }
 
-TEST(SubConnection, OldHelloIsChallengedAndChangesNothing) {  // SC-3
+TEST_P(SubConnectionTest, OldHelloIsChallengedAndChangesNothing) {  // SC-3
   TwoEnds t;
   t.run_until(at(1_ms));
   const Bytes old_hello = t.packets.front().packet;  // of the incarnation 0xa1, to whoever is there
@@ -150,7 +160,7 @@ TEST(SubConnection, OldHelloIsChallengedAndChangesNothing) {  // SC-3
   EXPECT_EQ(t.b().delivered.size(), 5u);
 }
 
-TEST(SubConnection, PacketsOfAnEarlierConnectionAreIgnored) {  // SC-2, SC-3
+TEST_P(SubConnectionTest, PacketsOfAnEarlierConnectionAreIgnored) {  // SC-2, SC-3
   TwoEnds t;
   t.send_many(0, 40, 700);
   t.send_many(1, 40, 700);
@@ -170,7 +180,7 @@ TEST(SubConnection, PacketsOfAnEarlierConnectionAreIgnored) {  // SC-2, SC-3
   EXPECT_EQ(t.b().delivered.size(), 40u);
 }
 
-TEST(SubConnection, RestartedPeerIsDetectedAtOnce) {  // SC-3, SC-5
+TEST_P(SubConnectionTest, RestartedPeerIsDetectedAtOnce) {  // SC-3, SC-5
   TwoEnds t;
   t.establish();
   t.send_many(0, 10, 100);
@@ -199,7 +209,7 @@ TEST(SubConnection, RestartedPeerIsDetectedAtOnce) {  // SC-3, SC-5
   EXPECT_EQ(t.a().sub->stats().peers_lost, 1u);
 }
 
-TEST(SubConnection, RestartIsDetectedWhicheverPacketIsLost) {  // SC-3
+TEST_P(SubConnectionTest, RestartIsDetectedWhicheverPacketIsLost) {  // SC-3
   for (int lost_from = 0; lost_from < 2; ++lost_from) {
     for (std::size_t lost = 0; lost < 4; ++lost) {
       SCOPED_TRACE(testing::Message() << "packet " << lost << " from " << lost_from);
@@ -223,7 +233,7 @@ TEST(SubConnection, RestartIsDetectedWhicheverPacketIsLost) {  // SC-3
   }
 }
 
-TEST(SubConnection, NoRecordIsDeliveredBeforeTheLossIsReported) {  // SC-7
+TEST_P(SubConnectionTest, NoRecordIsDeliveredBeforeTheLossIsReported) {  // SC-7
   SubConnectionConfig config;
   config.local = {ClusterId(0), ProxyId(0)};
   config.remote = {ClusterId(1), ProxyId(0)};
@@ -262,7 +272,7 @@ TEST(SubConnection, NoRecordIsDeliveredBeforeTheLossIsReported) {  // SC-7
   EXPECT_EQ(from_peer(PacketType::kData, 0xb2, next), PacketFate::kRecords);
 }
 
-TEST(SubConnection, AnswerToAnEarlierIncarnationIsIgnored) {  // SC-3
+TEST_P(SubConnectionTest, AnswerToAnEarlierIncarnationIsIgnored) {  // SC-3
   TwoEnds t;
   t.run_until(at(1_ms));
   // The answer of b's first incarnation to the living a: it names a's epoch of that time.
@@ -279,7 +289,7 @@ TEST(SubConnection, AnswerToAnEarlierIncarnationIsIgnored) {  // SC-3
   EXPECT_EQ(t.a().lost, 1) << "the dead incarnation is not believed to be back";
 }
 
-TEST(SubConnection, AnswerOfAnEarlierPeerIncarnationIsIgnored) {  // SC-3
+TEST_P(SubConnectionTest, AnswerOfAnEarlierPeerIncarnationIsIgnored) {  // SC-3
   SubConnectionConfig config;
   config.local = {ClusterId(0), ProxyId(0)};
   config.remote = {ClusterId(1), ProxyId(0)};
@@ -302,7 +312,7 @@ TEST(SubConnection, AnswerOfAnEarlierPeerIncarnationIsIgnored) {  // SC-3
 
 // ---------------------------------------------------------------- cutting and coalescing
 
-TEST(SubConnection, MessagesThatAreReadyTogetherShareAPacket) {  // SC-6
+TEST_P(SubConnectionTest, MessagesThatAreReadyTogetherShareAPacket) {  // SC-6
   TwoEnds t;
   t.establish();
   t.send_many(0, 16, 64);
@@ -312,7 +322,7 @@ TEST(SubConnection, MessagesThatAreReadyTogetherShareAPacket) {  // SC-6
   EXPECT_EQ(t.b().delivered.size(), 16u);
 }
 
-TEST(SubConnection, NoMoreThan255RecordsShareAPacket) {  // SC-6
+TEST_P(SubConnectionTest, NoMoreThan255RecordsShareAPacket) {  // SC-6
   SubConnectionConfig config;
   config.max_payload_bytes = 9000 - 28;
   TwoEnds t(config);
@@ -324,10 +334,10 @@ TEST(SubConnection, NoMoreThan255RecordsShareAPacket) {  // SC-6
   EXPECT_EQ(t.b().delivered.size(), 300u);
 }
 
-TEST(SubConnection, MessageIsCutOnlyIfItFitsNoPacket) {  // SC-6
+TEST_P(SubConnectionTest, MessageIsCutOnlyIfItFitsNoPacket) {  // SC-6
   TwoEnds t;
-  const auto longest =
-      static_cast<std::uint32_t>(t.config.max_payload_bytes - kMaxPacketHeaderBytes - kWholeRecordBytes);
+  const auto longest = static_cast<std::uint32_t>(t.config.max_payload_bytes - seal_bytes(t.config) -
+                                                  kMaxPacketHeaderBytes - kWholeRecordBytes);
   t.establish();
   t.send(0, 700);
   t.send(0, longest);  // it fits a packet, but not beside the first
@@ -360,7 +370,7 @@ std::vector<std::tuple<std::uint32_t, std::uint32_t, std::uint32_t>> records_of(
   return out;
 }
 
-TEST(SubConnection, LongMessageIsCutTheSameBesideAnyOthers) {  // SC-6
+TEST_P(SubConnectionTest, LongMessageIsCutTheSameBesideAnyOthers) {  // SC-6
   for (const std::size_t payload : {300u, 1472u, 1400u, 8972u}) {
     for (const std::uint32_t bytes : {2000u, 4096u, 8192u, 30'000u, 65'535u}) {
       SCOPED_TRACE(testing::Message() << bytes << " bytes in packets of " << payload);
@@ -386,7 +396,7 @@ TEST(SubConnection, LongMessageIsCutTheSameBesideAnyOthers) {  // SC-6
   }
 }
 
-TEST(SubConnection, PageTravelsInFewPacketsAndItsTailSharesOne) {  // SC-6
+TEST_P(SubConnectionTest, PageTravelsInFewPacketsAndItsTailSharesOne) {  // SC-6
   TwoEnds t;
   t.establish();
   t.send(0, 4096);
@@ -396,7 +406,7 @@ TEST(SubConnection, PageTravelsInFewPacketsAndItsTailSharesOne) {  // SC-6
   EXPECT_EQ(t.b().delivered.size(), 2u);
 }
 
-TEST(SubConnection, EveryLengthArrivesWhole) {  // SC-6
+TEST_P(SubConnectionTest, EveryLengthArrivesWhole) {  // SC-6
   TwoEnds t;
   t.establish();
   const std::uint32_t part = part_bytes(t.config);
@@ -417,7 +427,8 @@ TEST(SubConnection, EveryLengthArrivesWhole) {  // SC-6
   EXPECT_EQ(t.b().delivered.size(), 2 * lengths.size());
 }
 
-TEST(SubConnection, PiecesOfALongMessageHaveTheirPosition) {  // SC-6
+TEST_P(SubConnectionTest, PiecesOfALongMessageHaveTheirPosition) {  // SC-6
+  if (GetParam()) GTEST_SKIP() << "the records are read from the wire";
   TwoEnds t;
   t.establish();
   TestMessage& piece = t.send(0, 3000);
@@ -454,7 +465,8 @@ TEST(SubConnection, PiecesOfALongMessageHaveTheirPosition) {  // SC-6
   EXPECT_EQ(bytes, 3000u);
 }
 
-TEST(SubConnection, TrainIsNeverCutAndIsRetransmittedAsItWas) {  // SC-6, CV-11
+TEST_P(SubConnectionTest, TrainIsNeverCutAndIsRetransmittedAsItWas) {  // SC-6, CV-11
+  if (GetParam()) GTEST_SKIP() << "the records are read from the wire";
   TwoEnds t;
   t.establish();
   // Every packet is lost once.
@@ -501,7 +513,7 @@ TEST(SubConnection, TrainIsNeverCutAndIsRetransmittedAsItWas) {  // SC-6, CV-11
 
 // ---------------------------------------------------------------- loss
 
-TEST(SubConnection, LostPacketAloneIsRetransmittedAfterThreeLaterOnes) {  // SW-4
+TEST_P(SubConnectionTest, LostPacketAloneIsRetransmittedAfterThreeLaterOnes) {  // SW-4
   TwoEnds t;
   t.establish();
   t.link = [&](int from, std::size_t, const PacketHeader& h) {
@@ -521,7 +533,7 @@ TEST(SubConnection, LostPacketAloneIsRetransmittedAfterThreeLaterOnes) {  // SW-
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
 }
 
-TEST(SubConnection, PacketLostTwiceIsSentThreeTimesWithoutATimeout) {  // SW-4
+TEST_P(SubConnectionTest, PacketLostTwiceIsSentThreeTimesWithoutATimeout) {  // SW-4
   TwoEnds t;
   t.establish();
   int losses = 0;
@@ -539,7 +551,7 @@ TEST(SubConnection, PacketLostTwiceIsSentThreeTimesWithoutATimeout) {  // SW-4
   EXPECT_EQ(t.a().sub->stats().retransmissions, 2u);
 }
 
-TEST(SubConnection, SlightReorderingIsNoLoss) {  // SW-4
+TEST_P(SubConnectionTest, SlightReorderingIsNoLoss) {  // SW-4
   TwoEnds t;
   t.establish();
   std::size_t data = 0;
@@ -556,7 +568,7 @@ TEST(SubConnection, SlightReorderingIsNoLoss) {  // SW-4
   EXPECT_EQ(t.b().delivered.size(), 100u);
 }
 
-TEST(SubConnection, LastPacketIsRetransmittedAtTimeoutAndTheTimerDoubles) {  // SW-5, SW-6, SW-10
+TEST_P(SubConnectionTest, LastPacketIsRetransmittedAtTimeoutAndTheTimerDoubles) {  // SW-5, SW-6, SW-10
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 30; ++i) {  // round trips of 20 us, below the timer's floor
@@ -619,7 +631,7 @@ Duration time_with_lost_tail(int packets, int lost, bool together) {
   return t.now - sent;
 }
 
-TEST(SubConnection, LostTailCostsAtMostThreeRoundTrips) {  // SW-10
+TEST_P(SubConnectionTest, LostTailCostsAtMostThreeRoundTrips) {  // SW-10
   std::vector<double> costs_us;
   for (const int packets : {1, 2, 3, 8, 20}) {
     for (int lost = 1; lost <= std::min(packets, 10); ++lost) {
@@ -651,7 +663,7 @@ Duration exchange(TwoEnds& t, Duration ack_takes, int losses = 0) {
   return took;
 }
 
-TEST(SubConnection, SlowAcknowledgerCostsOneSpuriousProbeAndNoRetransmission) {  // SW-12
+TEST_P(SubConnectionTest, SlowAcknowledgerCostsOneSpuriousProbeAndNoRetransmission) {  // SW-12
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 30; ++i) exchange(t, 10_us);
@@ -665,7 +677,7 @@ TEST(SubConnection, SlowAcknowledgerCostsOneSpuriousProbeAndNoRetransmission) { 
   EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
 }
 
-TEST(SubConnection, LostTailIsFoundSoonerWithEachLossAfterASlowAcknowledgement) {  // SW-12
+TEST_P(SubConnectionTest, LostTailIsFoundSoonerWithEachLossAfterASlowAcknowledgement) {  // SW-12
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 30; ++i) exchange(t, 10_us);
@@ -686,7 +698,7 @@ TEST(SubConnection, LostTailIsFoundSoonerWithEachLossAfterASlowAcknowledgement) 
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
 }
 
-TEST(SubConnection, PeerThatOftenSleepsCausesNoMoreTimeouts) {  // SW-12
+TEST_P(SubConnectionTest, PeerThatOftenSleepsCausesNoMoreTimeouts) {  // SW-12
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 30; ++i) exchange(t, 10_us);
@@ -708,7 +720,7 @@ TEST(SubConnection, PeerThatOftenSleepsCausesNoMoreTimeouts) {  // SW-12
   EXPECT_EQ(t.a().sub->stats().retransmissions, timeouts) << "none since the first sleep";
 }
 
-TEST(SubConnection, SpuriousRetransmissionsAreCountedBeyondTheConnection) {  // SW-12
+TEST_P(SubConnectionTest, SpuriousRetransmissionsAreCountedBeyondTheConnection) {  // SW-12
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 30; ++i) exchange(t, 10_us);
@@ -719,7 +731,7 @@ TEST(SubConnection, SpuriousRetransmissionsAreCountedBeyondTheConnection) {  // 
   EXPECT_EQ(t.a().sub->stats().spurious_tail_probes, 1u);
 }
 
-TEST(SubConnection, LostPacketAmongOthersCostsAtMostOneAndAHalfRoundTrips) {  // SW-4
+TEST_P(SubConnectionTest, LostPacketAmongOthersCostsAtMostOneAndAHalfRoundTrips) {  // SW-4
   for (std::uint32_t lost = 0; lost < 19; ++lost) {
     Duration took[2];
     for (const bool lose : {false, true}) {
@@ -744,7 +756,7 @@ TEST(SubConnection, LostPacketAmongOthersCostsAtMostOneAndAHalfRoundTrips) {  //
   }
 }
 
-TEST(SubConnection, LostWindowRecoversWithinRoundTripsOfTheFirstTimeout) {  // SW-4, SW-5
+TEST_P(SubConnectionTest, LostWindowRecoversWithinRoundTripsOfTheFirstTimeout) {  // SW-4, SW-5
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -763,7 +775,7 @@ TEST(SubConnection, LostWindowRecoversWithinRoundTripsOfTheFirstTimeout) {  // S
   EXPECT_LE(t.a().sub->stats().retransmissions, 257u) << "each once, and a probe";
 }
 
-TEST(SubConnection, TimeoutWhileThePeerSleepsRetransmitsLittle) {  // SW-5
+TEST_P(SubConnectionTest, TimeoutWhileThePeerSleepsRetransmitsLittle) {  // SW-5
   TwoEnds t;
   t.establish();
   t.send_many(0, 100, 1300);
@@ -776,7 +788,7 @@ TEST(SubConnection, TimeoutWhileThePeerSleepsRetransmitsLittle) {  // SW-5
   EXPECT_EQ(t.b().delivered.size(), 100u);
 }
 
-TEST(SubConnection, SchedulingGapCausesNoRetransmission) {  // SW-5, SC-8
+TEST_P(SubConnectionTest, SchedulingGapCausesNoRetransmission) {  // SW-5, SC-8
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -796,7 +808,8 @@ TEST(SubConnection, SchedulingGapCausesNoRetransmission) {  // SW-5, SC-8
   EXPECT_FALSE(t.a().sub->path_dead());
 }
 
-TEST(SubConnection, DuplicateIsAcknowledgedAndNotDelivered) {  // SW-1, SC-4
+TEST_P(SubConnectionTest, DuplicateIsAcknowledgedAndNotDelivered) {  // SW-1, SC-4
+  if (GetParam()) GTEST_SKIP() << "the network's duplicates are replays: ReplayedPacketsChangeNothing";
   TwoEnds t;
   t.establish();
   t.link = [](int, std::size_t, const PacketHeader& h) {
@@ -810,7 +823,7 @@ TEST(SubConnection, DuplicateIsAcknowledgedAndNotDelivered) {  // SW-1, SC-4
   EXPECT_EQ(t.a().sub->stats().retransmissions, 0u);
 }
 
-TEST(SubConnection, NextAcknowledgementReplacesALostOne) {  // SW-2, SW-3
+TEST_P(SubConnectionTest, NextAcknowledgementReplacesALostOne) {  // SW-2, SW-3
   TwoEnds t;
   t.establish();
   std::size_t acks = 0;
@@ -826,7 +839,7 @@ TEST(SubConnection, NextAcknowledgementReplacesALostOne) {  // SW-2, SW-3
   EXPECT_LE(t.a().sub->stats().retransmissions, 1u);
 }
 
-TEST(SubConnection, PacketThatTheDriverCannotDeliverIsRetransmitted) {  // SC-4
+TEST_P(SubConnectionTest, PacketThatTheDriverCannotDeliverIsRetransmitted) {  // SC-4
   TwoEnds t;
   t.establish();
   t.b().ring_full = true;
@@ -840,7 +853,7 @@ TEST(SubConnection, PacketThatTheDriverCannotDeliverIsRetransmitted) {  // SC-4
   EXPECT_EQ(t.b().delivered.size(), 1u);
 }
 
-TEST(SubConnection, RefusedPacketAmongOthersIsRetransmitted) {  // SC-4, SW-4
+TEST_P(SubConnectionTest, RefusedPacketAmongOthersIsRetransmitted) {  // SC-4, SW-4
   TwoEnds t;
   t.establish();
   t.send_many(0, 6, 1300);
@@ -866,7 +879,8 @@ TEST(SubConnection, RefusedPacketAmongOthersIsRetransmitted) {  // SC-4, SW-4
   EXPECT_EQ(t.a().sub->stats().timeouts, 0u);
 }
 
-TEST(SubConnection, ImpossibleAcknowledgementIsRefusedAndChangesNothing) {  // SW-3
+TEST_P(SubConnectionTest, ImpossibleAcknowledgementIsRefusedAndChangesNothing) {  // SW-3
+  if (GetParam()) GTEST_SKIP() << "it cannot be forged: EveryFlippedBitIsDetected";
   TwoEnds t;
   t.establish();
   t.send(1, 64);
@@ -884,7 +898,7 @@ TEST(SubConnection, ImpossibleAcknowledgementIsRefusedAndChangesNothing) {  // S
 
 // ---------------------------------------------------------------- windows and acknowledgements
 
-TEST(SubConnection, PacketsInFlightStayWithinTheWindow) {  // SW-7
+TEST_P(SubConnectionTest, PacketsInFlightStayWithinTheWindow) {  // SW-7
   SubConnectionConfig config;
   config.window_packets = 8;
   TwoEnds t(config);
@@ -897,7 +911,8 @@ TEST(SubConnection, PacketsInFlightStayWithinTheWindow) {  // SW-7
   EXPECT_EQ(t.b().delivered.size(), 100u);
 }
 
-TEST(SubConnection, PacketBeyondTheWindowIsRefused) {  // SW-1
+TEST_P(SubConnectionTest, PacketBeyondTheWindowIsRefused) {  // SW-1
+  if (GetParam()) GTEST_SKIP() << "it cannot be forged: EveryFlippedBitIsDetected";
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -909,7 +924,7 @@ TEST(SubConnection, PacketBeyondTheWindowIsRefused) {  // SW-1
   EXPECT_EQ(t.arrive(1, packet), PacketFate::kDuplicate);
 }
 
-TEST(SubConnection, SinglePacketIsAcknowledgedAfterAckDelay) {  // SW-8
+TEST_P(SubConnectionTest, SinglePacketIsAcknowledgedAfterAckDelay) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -919,7 +934,7 @@ TEST(SubConnection, SinglePacketIsAcknowledgedAfterAckDelay) {  // SW-8
   EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
 }
 
-TEST(SubConnection, ManyPacketsAreAcknowledgedSixteenAtATime) {  // SW-8
+TEST_P(SubConnectionTest, ManyPacketsAreAcknowledgedSixteenAtATime) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send_many(0, 64, 1300);
@@ -929,7 +944,7 @@ TEST(SubConnection, ManyPacketsAreAcknowledgedSixteenAtATime) {  // SW-8
   EXPECT_LE(t.count(1, PacketType::kAck), 4u);
 }
 
-TEST(SubConnection, DataCarriesTheAcknowledgement) {  // SW-8
+TEST_P(SubConnectionTest, DataCarriesTheAcknowledgement) {  // SW-8
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 20; ++i) {
@@ -943,7 +958,7 @@ TEST(SubConnection, DataCarriesTheAcknowledgement) {  // SW-8
   EXPECT_LE(t.count(0, PacketType::kAck), 1u) << "of the last answer";
 }
 
-TEST(SubConnection, FlushAckAcknowledgesAtOnce) {  // SW-8
+TEST_P(SubConnectionTest, FlushAckAcknowledgesAtOnce) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send(0, 64);
@@ -954,7 +969,7 @@ TEST(SubConnection, FlushAckAcknowledgesAtOnce) {  // SW-8
   EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
 }
 
-TEST(SubConnection, LastPacketOfABurstRequestsItsAcknowledgement) {  // SW-8
+TEST_P(SubConnectionTest, LastPacketOfABurstRequestsItsAcknowledgement) {  // SW-8
   TwoEnds t;
   t.establish();
   t.send(0, 5000);
@@ -964,7 +979,7 @@ TEST(SubConnection, LastPacketOfABurstRequestsItsAcknowledgement) {  // SW-8
   EXPECT_EQ(t.count(1, PacketType::kAck), 1u);
 }
 
-TEST(SubConnection, FilledHoleIsAcknowledgedAtOnce) {  // SW-8
+TEST_P(SubConnectionTest, FilledHoleIsAcknowledgedAtOnce) {  // SW-8
   TwoEnds t;
   t.establish();
   std::size_t data = 0;
@@ -981,7 +996,7 @@ TEST(SubConnection, FilledHoleIsAcknowledgedAtOnce) {  // SW-8
 
 // ---------------------------------------------------------------- the peer's window
 
-TEST(SubConnection, BytesInFlightStayWithinThePeersWindow) {  // SW-9
+TEST_P(SubConnectionTest, BytesInFlightStayWithinThePeersWindow) {  // SW-9
   for (const bool by_bytes : {false, true}) {
     SCOPED_TRACE(by_bytes);
     TwoEnds t;
@@ -999,7 +1014,7 @@ TEST(SubConnection, BytesInFlightStayWithinThePeersWindow) {  // SW-9
   }
 }
 
-TEST(SubConnection, WindowUpdateResumesSendingAtOnce) {  // SW-9
+TEST_P(SubConnectionTest, WindowUpdateResumesSendingAtOnce) {  // SW-9
   TwoEnds t;
   t.establish();
   t.b().sub->set_receive_window(t.now, 0, 1 << 20);
@@ -1016,7 +1031,7 @@ TEST(SubConnection, WindowUpdateResumesSendingAtOnce) {  // SW-9
   EXPECT_EQ(t.b().delivered.size(), 10u);
 }
 
-TEST(SubConnection, ClosedWindowIsProbedWithIncreasingWaits) {  // SW-9
+TEST_P(SubConnectionTest, ClosedWindowIsProbedWithIncreasingWaits) {  // SW-9
   TwoEnds t;
   t.establish();
   t.b().sub->set_receive_window(t.now, 0, 0);
@@ -1037,7 +1052,7 @@ TEST(SubConnection, ClosedWindowIsProbedWithIncreasingWaits) {  // SW-9
   EXPECT_EQ(t.b().delivered.size(), 1u);
 }
 
-TEST(SubConnection, RoundTripIsMeasured) {  // SW-6
+TEST_P(SubConnectionTest, RoundTripIsMeasured) {  // SW-6
   TwoEnds t;
   t.delay = 100_us;
   t.establish();
@@ -1048,7 +1063,7 @@ TEST(SubConnection, RoundTripIsMeasured) {  // SW-6
   EXPECT_NEAR(t.a().sub->srtt().us(), 200, 1) << "both ways, without the acknowledgement's delay";
 }
 
-TEST(SubConnection, AcknowledgementOfSeveralPacketsEchoesTheFirstAndItsDelay) {  // SW-6
+TEST_P(SubConnectionTest, AcknowledgementOfSeveralPacketsEchoesTheFirstAndItsDelay) {  // SW-6
   TwoEnds t;
   t.establish();
   for (int i = 0; i < 200; ++i) {
@@ -1064,7 +1079,7 @@ TEST(SubConnection, AcknowledgementOfSeveralPacketsEchoesTheFirstAndItsDelay) { 
   EXPECT_EQ(ack->header.ack_held, 10'000 / 64);
 }
 
-TEST(SubConnection, TransmissionsWithinOneTimestampTickAreDistinguished) {  // SW-4
+TEST_P(SubConnectionTest, TransmissionsWithinOneTimestampTickAreDistinguished) {  // SW-4
   // The second transmission of 0 arrives and its echo names it; three packets that left before it are lost
   // then.
   for (int offset = 0; offset < 64; offset += 7) {
@@ -1086,7 +1101,7 @@ TEST(SubConnection, TransmissionsWithinOneTimestampTickAreDistinguished) {  // S
 
 // ---------------------------------------------------------------- life and death
 
-TEST(SubConnection, IdleConnectionProbesAndStaysAlive) {  // SC-8
+TEST_P(SubConnectionTest, IdleConnectionProbesAndStaysAlive) {  // SC-8
   TwoEnds t;
   t.establish();
   t.run_for(60_s);
@@ -1096,7 +1111,7 @@ TEST(SubConnection, IdleConnectionProbesAndStaysAlive) {  // SC-8
   EXPECT_LT(t.packets.size(), 60u * 40u) << "a few packets a second";
 }
 
-TEST(SubConnection, PathIsDeadAfterPathDeathAndAliveAtTheNextPacket) {  // SC-8
+TEST_P(SubConnectionTest, PathIsDeadAfterPathDeathAndAliveAtTheNextPacket) {  // SC-8
   TwoEnds t;
   t.establish();
   bool dark = true;
@@ -1112,7 +1127,7 @@ TEST(SubConnection, PathIsDeadAfterPathDeathAndAliveAtTheNextPacket) {  // SC-8
   EXPECT_EQ(t.a().lost, 0) << "a dead path is not a dead peer";
 }
 
-TEST(SubConnection, SilentPeerIsLostAndUnacknowledgedMessagesFail) {  // SC-5, SC-8
+TEST_P(SubConnectionTest, SilentPeerIsLostAndUnacknowledgedMessagesFail) {  // SC-5, SC-8
   TwoEnds t;
   t.establish();
   t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
@@ -1127,7 +1142,7 @@ TEST(SubConnection, SilentPeerIsLostAndUnacknowledgedMessagesFail) {  // SC-5, S
   EXPECT_FALSE(t.a().sub->established());
 }
 
-TEST(SubConnection, EndsThatLostEachOtherReconnect) {  // SC-3, SC-5, SC-8
+TEST_P(SubConnectionTest, EndsThatLostEachOtherReconnect) {  // SC-3, SC-5, SC-8
   for (const bool both : {true, false}) {
     SCOPED_TRACE(both);
     TwoEnds t;
@@ -1158,7 +1173,7 @@ TEST(SubConnection, EndsThatLostEachOtherReconnect) {  // SC-3, SC-5, SC-8
 
 // ---------------------------------------------------------------- fencing
 
-TEST(SubConnection, FenceReturnsUnacknowledgedMessagesUnchanged) {  // SC-10
+TEST_P(SubConnectionTest, FenceReturnsUnacknowledgedMessagesUnchanged) {  // SC-10
   TwoEnds t;
   t.establish();
   // Six messages in six packets: the first, the second last's first part and the last are missing.
@@ -1182,7 +1197,7 @@ TEST(SubConnection, FenceReturnsUnacknowledgedMessagesUnchanged) {  // SC-10
   EXPECT_EQ(t.a().sub->take_finished(), nullptr);
 }
 
-TEST(SubConnection, PartlySentMessageIsReturnedOnceAndInOrder) {  // SC-10
+TEST_P(SubConnectionTest, PartlySentMessageIsReturnedOnceAndInOrder) {  // SC-10
   SubConnectionConfig config;
   config.window_packets = 2;
   TwoEnds t(config);
@@ -1200,7 +1215,7 @@ TEST(SubConnection, PartlySentMessageIsReturnedOnceAndInOrder) {  // SC-10
   EXPECT_EQ(u.fence(0).size(), 2u);
 }
 
-TEST(SubConnection, FencedEndDropsEverythingAndSendsNothing) {  // SC-10
+TEST_P(SubConnectionTest, FencedEndDropsEverythingAndSendsNothing) {  // SC-10
   TwoEnds t;
   t.establish();
   t.send_many(0, 10, 1000);
@@ -1221,7 +1236,7 @@ TEST(SubConnection, FencedEndDropsEverythingAndSendsNothing) {  // SC-10
   EXPECT_EQ(t.a().sub->next_deadline(), Instant::never());
 }
 
-TEST(SubConnection, ReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3, SC-13
+TEST_P(SubConnectionTest, ReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3, SC-13
   TwoEnds t;
   t.establish();
   const std::uint64_t epoch = t.a().sub->epoch();
@@ -1264,7 +1279,7 @@ TEST(SubConnection, ReopenedEndIsANewIncarnationOfTheSameNode) {  // SC-10, SC-3
   for (const TestMessage* m : back) EXPECT_EQ(m->finishes, 1);
 }
 
-TEST(SubConnection, OnlyAPacketOfTheNewConnectionConfirmsThePeer) {  // SC-13
+TEST_P(SubConnectionTest, OnlyAPacketOfTheNewConnectionConfirmsThePeer) {  // SC-13
   TwoEnds t;
   t.establish();
   (void)t.fence(0);
@@ -1276,8 +1291,10 @@ TEST(SubConnection, OnlyAPacketOfTheNewConnectionConfirmsThePeer) {  // SC-13
   };
   t.run_for(1_ms);
   ASSERT_TRUE(t.a().sub->established());
-  EXPECT_EQ(t.b().sub->stats().renewals, 0u) << "a hello may be old";
-  EXPECT_FALSE(t.a().sub->confirmed()) << "what its peer has in flight may still be taken there";
+  // A message of the key exchange cannot be old, so with it b has left the old connection.
+  EXPECT_EQ(t.b().sub->stats().renewals, GetParam() ? 1u : 0u) << "a hello may be old";
+  EXPECT_EQ(t.a().sub->confirmed(), GetParam()) << "what its peer has in flight may still be taken there";
+  EXPECT_FALSE(GetParam() && t.b().sub->confirmed());
   t.link = nullptr;
   t.run_for(200_ms);  // the next probe
   EXPECT_EQ(t.b().sub->stats().renewals, 1u);
@@ -1287,7 +1304,7 @@ TEST(SubConnection, OnlyAPacketOfTheNewConnectionConfirmsThePeer) {  // SC-13
 
 // One end closes and reopens again and again over a bad link: what the other sends arrives, or comes again
 // as what may have come before, and nobody is lost.
-TEST(SubConnection, RepeatedReopeningLosesNoMessage) {  // SC-13
+TEST_P(SubConnectionTest, RepeatedReopeningLosesNoMessage) {  // SC-13
   for (std::uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     TwoEnds t;
@@ -1314,7 +1331,7 @@ TEST(SubConnection, RepeatedReopeningLosesNoMessage) {  // SC-13
   }
 }
 
-TEST(SubConnection, HelloCarriesTheNodesIncarnation) {  // SC-1, SC-3
+TEST_P(SubConnectionTest, HelloCarriesTheNodesIncarnation) {  // SC-1, SC-3
   TwoEnds t;
   EXPECT_EQ(t.a().sub->peer_incarnation(), 0u) << "nobody yet";
   t.establish();
@@ -1329,7 +1346,7 @@ TEST(SubConnection, HelloCarriesTheNodesIncarnation) {  // SC-1, SC-3
 
 // ---------------------------------------------------------------- closing
 
-TEST(SubConnection, ClosingEndTellsItsPeerWhenAllIsAcknowledged) {  // SC-11
+TEST_P(SubConnectionTest, ClosingEndTellsItsPeerWhenAllIsAcknowledged) {  // SC-11
   TwoEnds t;
   t.establish();
   t.send_many(0, 50, 3000);
@@ -1354,7 +1371,7 @@ TEST(SubConnection, ClosingEndTellsItsPeerWhenAllIsAcknowledged) {  // SC-11
   EXPECT_EQ(t.b().lost, 1);
 }
 
-TEST(SubConnection, LostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
+TEST_P(SubConnectionTest, LostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
   TwoEnds t;
   t.establish();
   int closes = 0;
@@ -1376,7 +1393,7 @@ TEST(SubConnection, LostCloseIsRepeatedABoundedNumberOfTimes) {  // SC-11
   EXPECT_FALSE(cut_off.b().sub->peer_closed());
 }
 
-TEST(SubConnection, HelloDoesNotCloseAnEndWithUnacknowledgedMessages) {  // SC-11
+TEST_P(SubConnectionTest, HelloDoesNotCloseAnEndWithUnacknowledgedMessages) {  // SC-11
   TwoEnds t;
   t.establish();
   t.link = [](int from, std::size_t, const PacketHeader&) { return from == 0 ? kLost : Delays{10_us}; };
@@ -1395,7 +1412,7 @@ TEST(SubConnection, HelloDoesNotCloseAnEndWithUnacknowledgedMessages) {  // SC-1
   for (const TestMessage* m : t.a().finished) EXPECT_TRUE(m->failed);
 }
 
-TEST(SubConnection, EndWithoutAPeerClosesAtOnceAndBothMayCloseTogether) {  // SC-11
+TEST_P(SubConnectionTest, EndWithoutAPeerClosesAtOnceAndBothMayCloseTogether) {  // SC-11
   TwoEnds t;
   t.suspended[1] = true;
   t.a().sub->close(t.now);

@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "stack/sub_connection.h"
 #include "stack/wire/checksum.h"
+#include "tests/virtual_security.h"
 #include "wire_bytes.h"
 
 namespace braid::stack {
@@ -63,7 +64,11 @@ class TwoEnds {
   // The fate of the n-th packet from `from` (0 or 1): one delay for every copy that arrives.
   using Link = std::function<std::vector<Duration>(int from, std::size_t n, const PacketHeader& header)>;
 
+  // Whether packets are sealed where the test does not say (SealedOrPlain).
+  static inline bool sealed_by_default = false;
+
   explicit TwoEnds(SubConnectionConfig c = {}) : config(c) {
+    if (sealed_by_default && !config.security.secret) config.security = virtual_security(0);
     config.local = {ClusterId(0), ProxyId(0)};
     config.remote = {ClusterId(1), ProxyId(0)};
     start(0, 0xa1);
@@ -75,6 +80,7 @@ class TwoEnds {
     SubConnectionConfig c = config;
     if (i == 1) std::swap(c.local, c.remote);
     c.incarnation = incarnation_of(epoch);
+    store(c.security.seed.data(), epoch);
     const Position elsewhere = ends[i].next_position + 1'000'000;  // so that incarnations' bytes differ
     ends[i] = End{};
     ends[i].next_position = elsewhere;
@@ -213,7 +219,7 @@ class TwoEnds {
         ++end.turned_away;
         return fate;
       }
-      take_records(end, header, rest);
+      take_records(end, header, end.sub->records(rest));
       end.delivered_seqs.push_back(header.seq);
       end.sub->delivered(now, header);
     }

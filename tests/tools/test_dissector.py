@@ -323,7 +323,7 @@ class MadeUp(unittest.TestCase):
         capture = self.capture(datagram(self.train_payload(lengths)))
         self.assertEqual(count(capture, "braid.malformed or _ws.malformed or _ws.lua.error"), 0)
         (packet,) = packets(capture)
-        self.assertEqual(one(packet, "braid.version"), "4")
+        self.assertEqual(one(packet, "braid.version"), "5")
         self.assertEqual(one(packet, "braid.train.messages"), "5")
         self.assertEqual(one(packet, "braid.record.bytes"), str(8 + 0 + 64 + 136 + 8))
         self.assertEqual(packet["braid.train.length"], [str(length) for length in lengths])

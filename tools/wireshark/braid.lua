@@ -8,12 +8,13 @@
 --
 -- A packet is known by what it says, whatever its UDP ports are; "Decode As" takes those that do not look right.
 
-local VERSION = 4
+local VERSION = 5
 local HEADER_BYTES = 48
 local MOST_SACK_WORDS = 4
 local WHOLE_RECORD_BYTES = 20
 local PART_RECORD_BYTES = 32
 local MOST_TRAIN_MESSAGES = 16
+local SEAL_BYTES = 24
 local MOST_TRAIN_BYTES = 2048
 local TRAIN_ALIGNMENT = 8
 local GRANULE_BYTES = 64
@@ -71,6 +72,10 @@ local f = {
   hash = ProtoField.uint64("braid.hello.hash", "Hash of shared settings", base.HEX),
   incarnation = ProtoField.uint64("braid.hello.incarnation", "Incarnation of the node", base.HEX),
   wanted_port = ProtoField.uint16("braid.hello.source_port", "Source port that it asks for"),
+  cipher = ProtoField.uint8("braid.hello.cipher", "Cipher", base.DEC, { [1] = "AES-256-GCM", [2] = "ChaCha20-Poly1305" }),
+  exchange = ProtoField.uint8("braid.hello.exchange", "Key exchange", base.DEC, { [0] = "None", [1] = "First message", [2] = "Second message" }),
+  sealed = ProtoField.bytes("braid.sealed", "Sealed records"),
+  number = ProtoField.uint64("braid.number", "Number of the sealed packet"),
 
   record = ProtoField.none("braid.record", "Record"),
   destination_port = ProtoField.uint32("braid.record.destination", "Destination port"),
@@ -120,8 +125,9 @@ local e = {
 for _, info in pairs(e) do table.insert(braid.experts, info) end
 
 -- Frame in which a data packet came first, by epochs and number.
+local seals = {} -- epochs whose packets are sealed
 local first_frame = {}
-function braid.init() first_frame = {} end
+function braid.init() first_frame, seals = {}, {} end
 
 local function padded(bytes) return bytes + (4 - bytes % 4) % 4 end
 
@@ -302,7 +308,7 @@ local function looks_right(tvb)
   if (tvb(2, 1):uint() > 0) ~= (kind == DATA) then return false end
   if tvb(12, 4):le_uint() == 0 and tvb(16, 4):le_uint() == 0 then return false end
   local after = tvb:len() - HEADER_BYTES - 8 * words
-  if kind == HELLO then return after == 16 or after == 18 end
+  if kind == HELLO then return after == 16 or after == 18 or after == 36 or after == 84 end
   if kind == DATA then return after >= WHOLE_RECORD_BYTES end
   return after == 0
 end
@@ -364,7 +370,18 @@ function braid.dissector(tvb, pinfo, root)
       tree:add_le(f.hash, tvb(offset, 8))
       tree:add_le(f.incarnation, tvb(offset + 8, 8))
       if tvb:len() >= offset + 18 then tree:add_le(f.wanted_port, tvb(offset + 16, 2)) end
+      if tvb:len() >= offset + 36 then
+        seals[tvb(12, 8):bytes():tohex()] = true
+        tree:add(f.cipher, tvb(offset + 18, 1))
+        tree:add(f.exchange, tvb(offset + 19, 1))
+        said = said .. " sealed"
+      end
     end
+  elseif seals[tvb(12, 8):bytes():tohex()] and tvb:len() >= offset + SEAL_BYTES then
+    -- Who says hello so seals the rest; without a hello in the capture it is taken for records.
+    tree:add(f.sealed, tvb(offset, tvb:len() - offset - SEAL_BYTES))
+    tree:add_le(f.number, tvb(tvb:len() - SEAL_BYTES, 8))
+    said = said .. string.format(" sealed, %d bytes", tvb:len() - offset - SEAL_BYTES)
   elseif kind == DATA then
     local key = string.format("%s %s %d", tvb(12, 8):bytes():tohex(), tvb(20, 8):bytes():tohex(), tvb(28, 4):le_uint())
     first_frame[key] = first_frame[key] or pinfo.number
