@@ -73,7 +73,7 @@ FULL_CHECKS = [
 FUZZ_SECONDS, FUZZ_SEED = 45, 1
 FULL_FUZZ_SECONDS, FULL_FUZZ_SEED = 600, 0
 # The longest input, in bytes: some 100 operations. Longer ones of these two cost time and reach nothing more.
-FUZZ_MAX_BYTES, FUZZ_MAX_BYTES_OF = 600, {"handshake": 300, "engine": 400}
+FUZZ_MAX_BYTES, FUZZ_MAX_BYTES_OF = 600, {"handshake": 300, "sealed": 300, "engine": 400}
 
 # Without a heap frame for each call: the preset asan runs the kept inputs with them.
 FUZZ_OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0:strict_string_checks=1"}

@@ -104,6 +104,26 @@ TEST(OtherMachines, ConnectOverAllProxiesAndAreForgotten) {  // CN-12, CN-14, CN
   EXPECT_FALSE(world.node(0).poll_lost_peer());
 }
 
+// Each calls the other's cluster and its own by numbers of its own; alone in their machines both say the same.
+TEST(OtherMachines, SealTheirPacketsWhateverTheyCallEachOther) {  // SE-4
+  VirtualWorldOptions alone = two_machines({kOpen, kOpen});
+  alone.proxies = {2, 2};
+  alone.machine = {0, 1};
+  for (VirtualWorldOptions options : {two_machines(), alone}) {
+    options.sealed = true;
+    const unsigned other = static_cast<unsigned>(options.proxies.size()) - 1;
+    VirtualWorld world(options);
+    const auto a = world.client(0), b = world.client(other);
+    const Pair p = connect_to(world, a->endpoint(0), other, b->endpoint(0), PortId(20));
+    ASSERT_NE(p.in, nullptr);
+    talk(p, *a, *b, 200);
+    for (unsigned proxy = 0; proxy < 2; ++proxy) {
+      EXPECT_GT(world.node(other).counters(proxy).messages_received.get(), 0u) << proxy;
+      EXPECT_EQ(world.node(other).counters(proxy).forged_packets.get(), 0u);
+    }
+  }
+}
+
 TEST(OtherMachines, OneSlotServesAllConnectionsBothWays) {  // CN-12
   VirtualWorld world(two_machines());
   const auto a = world.client(0), b = world.client(2);

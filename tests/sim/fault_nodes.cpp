@@ -8,6 +8,7 @@
 
 #include "base/check.h"
 #include "sim/virtual_config.h"
+#include "tests/virtual_security.h"
 
 namespace braid::sim {
 
@@ -83,6 +84,7 @@ void FaultNodes::start(unsigned index) {
     return network_.make_nic(index, link.value(), proxy);
   };
   surroundings.protocols = make_protocols_(index);
+  if (config_.sealed != 0) surroundings.security = virtual_security(mix(config_.seed * 64 + index, n.life));
   auto made = proxy::Node::create(node_config(index), now(index), surroundings);
   if (!made) {
     log_.fail(fmt::format("cluster {} does not start: {}", index, made.error().text));

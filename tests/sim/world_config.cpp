@@ -40,6 +40,7 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   w.train_messages = trains.one_of({16, 16, 16, 2, 1});
   w.batch = trains.one_of({8, 8, 40});
   Draw datagrams{Prng(mix(seed, 2))};
+  w.sealed = Draw{Prng(mix(seed, 7))}.chance(0.25);
   if (d.chance(0.1)) {
     // One frame is lost, nothing else is wrong, and whatever it was, nobody waits for a timer: 20 ms show.
     w.propagation_us = d.between(2, 50);

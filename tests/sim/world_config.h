@@ -95,6 +95,7 @@ namespace braid::sim {
   X(shared_memory, 0, "1: a random shared-memory program runs over all nodes")                \
   X(datagrams, 0, "that a client sends")                                                      \
   X(serving_nodes, 4, "the first so many nodes have the worlds' own protocol of datagrams")   \
+  X(sealed, 0, "1: packets are sealed")                                                       \
   X(closes, 0.5, "probability that an end closes as soon as it has sent everything")
 
 struct WorldConfig {

@@ -6,7 +6,7 @@ import unittest
 
 import tree
 
-NAMES = ["client", "control", "engine", "frame", "handshake", "reassembly", "segment"]
+NAMES = ["client", "control", "engine", "frame", "handshake", "reassembly", "sealed", "segment"]
 
 
 class FuzzCoverage(tree.TreeTest):
