@@ -1,6 +1,7 @@
 #include "settings/node.h"
 
 #include <fmt/core.h>
+#include <algorithm>
 #include <bit>
 #include <map>
 #include <set>
@@ -258,7 +259,8 @@ constexpr Section kNodeSections[] = {
     section<&C::machines>("machines", "Other machines", kMachinesSchema),
     section<&C::faults>("faults", "Faults on the wire, injected where frames arrive", kFaultSchema),
     section<&C::idle>("idle", "How a proxy waits", kIdleSchema),
-    section<&C::channel>("channel", "Channels", kChannelSchema)};
+    section<&C::channel>("channel", "Channels", kChannelSchema),
+    section<&C::security>("security", "Encryption and authentication", kSecuritySchema)};
 constexpr List kNodeLists[] = {
     list<&C::links>("links", "what connects this node with others",
                     "{\"kind\": \"ethdev\", \"device\": \"…\"}", kLinkSchema),
@@ -451,6 +453,20 @@ std::optional<Conflict> proxies_have_processors(const C& c) {
                               c.processors, given, c.proxies)};
 }
 
+std::optional<Conflict> sealed_links_have_a_secret(const C& node) {
+  if (node.secret || node.security.has_secret()) return std::nullopt;
+  for (std::size_t i = 0; i < node.links.size(); ++i) {
+    if (!is_sealed(node, node.links[i])) continue;
+    return Conflict{
+        {"security.secret_file"},
+        fmt::format(
+            "is missing: packets of links[{}] ({}) are encrypted and authenticated with a secret; make one with "
+            "'braid secret FILE', copy the file to every node and name it here, or set security.mode to off",
+            i, word_of(node.links[i].kind))};
+  }
+  return std::nullopt;
+}
+
 constexpr Relation kNodeRelations[] = {
     relation<C, cluster_is_one>("cluster is below clusters"),
     relation<C, ports_fit<C>>(kPortsFit),
@@ -465,7 +481,10 @@ constexpr Relation kNodeRelations[] = {
         "machines.slots plus clusters is at most 1024; machines.udp_port is not the port of a proxy; machines need "
         "links that are not udp"),
     relation<C, clients_can_attach>("either listen_fd or listen_address is given"),
-    relation<C, proxies_have_processors>("processors names one for each proxy, or none")};
+    relation<C, proxies_have_processors>("processors names one for each proxy, or none"),
+    relation<C, sealed_links_have_a_secret>(
+        "with udp or ethdev links, or security.mode required, security.secret_file is given unless security.mode is "
+        "off")};
 
 }  // namespace
 
@@ -474,6 +493,15 @@ constinit const Schema kNodeSchema = {
 
 Result<void> NodeConfig::validate() const {
   return check(kNodeSchema, this, {}, "");
+}
+
+bool is_sealed(const NodeConfig& node, const LinkConfig& link) {
+  return is_sealed(node.security.mode, link.kind == LinkConfig::Kind::kShm);
+}
+
+bool needs_secret(const NodeConfig& node) {
+  return std::any_of(node.links.begin(), node.links.end(),
+                     [&](const LinkConfig& link) { return is_sealed(node, link); });
 }
 
 std::uint64_t agreed_hash(const TransportConfig& transport) {

@@ -3,13 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "convergence/peer_choice.h"
 #include "proxy/nic/steering.h"
+#include "settings/security.h"
 #include "settings/transport.h"
+#include "stack/secure/secret.h"
 
 namespace braid::settings {
 
@@ -89,6 +92,9 @@ struct NodeConfig {
   std::string capture_directory;
   std::uint32_t capture_limit_mib = 1024;
   std::string processors;  // as of base/processors.h, by proxy; empty: any
+  SecurityConfig security;
+  // No setting, because settings are printed: what `security` names, once it is read, or given by a process that has its node inside.
+  std::shared_ptr<const stack::Secret> secret = nullptr;
 
   // Every value in its bounds, every relation between them. The error names the key.
   Result<void> validate() const;
@@ -98,6 +104,10 @@ extern const Schema kNodeSchema;
 inline const Schema& schema_of(const NodeConfig*) {
   return kNodeSchema;
 }
+
+// Whether a link's packets are sealed, and whether those of any link are: then the node needs a secret.
+bool is_sealed(const NodeConfig& node, const LinkConfig& link);
+bool needs_secret(const NodeConfig& node);
 
 // A hash of the settings that must be equal at both ends of a sub-connection; the hello carries it.
 std::uint64_t agreed_hash(const TransportConfig& transport);

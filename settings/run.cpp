@@ -215,7 +215,8 @@ constexpr Section kRunSections[] = {
     section<&C::simulation>("simulation", "Simulation", kSimulationSchema),
     section<&C::engine>("engine", "Constants of the page engine", kEngineSchema),
     section<&C::cycles>("cycles", "Costs other than the model's", kRunCostSchema),
-    section<&C::dpdk>("dpdk", "DPDK", kDpdkSchema)};
+    section<&C::dpdk>("dpdk", "DPDK", kDpdkSchema),
+    section<&C::security>("security", "Encryption and authentication", kRunSecuritySchema)};
 
 std::optional<Conflict> window_is_a_power(const C& c) {
   if (std::has_single_bit(c.window_kib)) return std::nullopt;

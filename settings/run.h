@@ -10,6 +10,7 @@
 #include "proxy/nic/steering.h"
 #include "settings/cost_model.h"
 #include "settings/engine.h"
+#include "settings/security.h"
 #include "settings/setting.h"
 #include "settings/simulation.h"
 #include "settings/transport.h"
@@ -71,6 +72,7 @@ struct RunConfig {
   SimulationConfig simulation;
   EngineSettings engine;              // of simulations, and the length of a page
   Costs cycles = Costs::automatic();  // of simulations
+  RunSecurityConfig security;
 
   // Compute nodes and proxies of all clusters.
   unsigned threads() const { return clusters * (compute + proxies); }

@@ -59,6 +59,7 @@ proxy::NodeConfig virtual_node_config(const VirtualClusters& clusters, unsigned 
   n.udp_port = kUdpPortBase;
   n.listen_address = "@none";
   n.transport = clusters.transport;
+  n.security.mode = settings::SecurityMode::kOff;  // nobody else is on a simulated link
   for (unsigned ni = 0; ni < clusters.nis; ++ni) {
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kEthdev;

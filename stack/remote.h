@@ -21,6 +21,8 @@ struct RemoteStack {
   bool preferred = true;          // for its driver: of those of its cluster, send to this one while it lives
   // One of its steered ports that it shall send to us from; 0: whichever it likes.
   std::uint16_t wanted_source_port = 0;
+  // Its packets are sealed where the stack has a secret; for good, also of a slot.
+  bool is_sealed = true;
   // Only `id` is known yet: a slot, which set_remote() fills while everything runs.
   bool absent = false;
   // One of another machine, which numbers clusters in its own way and shares less: what packets say

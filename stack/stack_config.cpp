@@ -74,6 +74,7 @@ SubConnectionConfig sub_connection_config(const StackConfig& config, const Remot
   sub.incarnation = remote.incarnation;
   sub.wanted_source_port = remote.wanted_source_port;
   sub.max_payload_bytes = max_payload_bytes(config);
+  if (!remote.is_sealed) sub.security = {};
   return sub;
 }
 

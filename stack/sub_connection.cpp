@@ -368,7 +368,11 @@ void SubConnection::enter(SubConnectionEvent event) {
 void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
   enter(SubConnectionEvent::kPeerKnown);
   handshake_.establish(peer);
-  if (seal_ != nullptr) {
+  if (seal_ == nullptr) {
+    ++stats_.handshakes_plain;
+  } else {
+    ++(seal_->exchange.cipher() == CipherKind::kAesGcm ? stats_.handshakes_aes_gcm
+                                                       : stats_.handshakes_chacha20);
     std::optional<Noise::Keys> keys = seal_->exchange.take_keys();
     CHECK(keys.has_value());
     seal_->sealer.start(seal_->exchange.cipher(), keys->send);

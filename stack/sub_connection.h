@@ -66,6 +66,10 @@ struct SubConnectionStats {
   std::uint64_t peers_lost = 0;
   std::uint64_t renewals = 0;  // the same peer started a new handshake (SC-13)
   std::uint64_t path_deaths = 0;
+  // Handshakes with a peer, by what becomes of the packets after them.
+  std::uint64_t handshakes_aes_gcm = 0;
+  std::uint64_t handshakes_chacha20 = 0;
+  std::uint64_t handshakes_plain = 0;
 };
 
 // The result of an arriving packet.

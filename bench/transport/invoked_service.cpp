@@ -78,6 +78,7 @@ class InvokedService final : public System {
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kEthdev;
     link.device = "of the bench";
+    c.security.mode = settings::SecurityMode::kOff;
     c.links.push_back(link);
     c.address = invoked_service_end(near).address.to_string();
     c.mac = proxy::station_of(invoked_service_end(near).address).to_string();

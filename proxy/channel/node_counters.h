@@ -74,6 +74,9 @@ namespace braid::proxy {
   X(icmp_errors, "messages of hosts on the way that frames did not arrive, which the kernel got")   \
   X(scheduling_gaps, "times that this proxy was not scheduled for long: timers postponed")          \
   X(peers_lost, "sub-connections given up because nothing came from the peer")                      \
+  X(handshakes_aes_gcm, "handshakes after which packets are sealed with AES-256-GCM")               \
+  X(handshakes_chacha20, "handshakes after which packets are sealed with ChaCha20-Poly1305")        \
+  X(handshakes_plain, "handshakes after which packets are plain")                                   \
   X(failed_over, "messages sent again over another path because theirs had died")                   \
   X(redelivered, "records that may have been delivered by another path before")                     \
   X(lent, "messages that another proxy of this node sent because this one had no path")             \
@@ -161,6 +164,14 @@ void for_each_protocol_counter(const NodeCounters& node, unsigned proxy, F&& f) 
     BRAID_PROTOCOL_COUNTERS(X)
 #undef X
   }
+}
+
+// How packets were protected where a counter of handshakes is not 0, for people; null: the counter is another one.
+inline const char* protection_of(std::string_view counter) {
+  if (counter == "handshakes_aes_gcm") return "AES-256-GCM";
+  if (counter == "handshakes_chacha20") return "ChaCha20-Poly1305";
+  if (counter == "handshakes_plain") return "plain";
+  return nullptr;
 }
 
 // Names and values, in the order of this file.

@@ -36,17 +36,6 @@
 namespace braid::proxy {
 namespace {
 
-const char* refused_sender_text(stack::Refusal why) {
-  switch (why) {
-    case stack::Refusal::kNoSecret:
-      return "a peer without a secret says hello and is refused, for this braidd has one: give every node of the run the same secret";
-    case stack::Refusal::kSecretHere:
-      return "a peer with a secret says hello and is refused, for this braidd has none: give every node of the run the same secret";
-    default:
-      return "a peer with another secret says hello and is refused: give every node of the run the same secret";
-  }
-}
-
 // Between turns of the control plane: short while something is being set up; otherwise it is woken by clients and
 // proxies. Other machines are contacted by the clock.
 constexpr int kBusyWaitMs = 1;
@@ -140,7 +129,6 @@ class Server {
     bool told_ready = false;
     bool told_refused = false;
     bool told_version = false;
-    unsigned told_senders = 0;
     int busy = kBusyTurns;
     for (;;) {
       const int work = turn();
@@ -162,11 +150,6 @@ class Server {
             "packets of version {} of the transport arrive and are refused, this braidd has version {}: build every "
             "node from the same source",
             version, stack::kWireVersion);
-      }
-      const auto refused = static_cast<unsigned>(node_.refused_sender());
-      if (refused != 0 && (told_senders & 1u << refused) == 0) {  // SE-2: each kind once
-        told_senders |= 1u << refused;
-        spdlog::error("{}", refused_sender_text(node_.refused_sender()));
       }
       if (wait(!told_ready || busy > 0 ? kBusyWaitMs : quiet_wait_ms())) return;
     }
@@ -201,6 +184,8 @@ class Server {
       spdlog::warn("{}", *problem);
     while (const std::optional<stack::AddressConflict> conflict = node_.poll_address_conflict())
       spdlog::warn("{}", AddressConflicts::text(*conflict));
+    while (const std::optional<PeerRefused> refused = node_.poll_refused_peer())
+      spdlog::error("{}", RefusedPeers::text(node_.config(), *refused));
     while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
       spdlog::error("proxy {} has not moved for {} ms: the others go on without it", *fenced,
                     node_.config().transport.path_death_ms);
@@ -379,6 +364,11 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   Result<std::unique_ptr<Node>> node = Node::create(config, monotonic_now());
   if (!node) return node.error();
 
+  if (config.machines.accept && !settings::needs_secret(config))
+    spdlog::warn(
+        "machines.accept: security.mode is off, so every machine that reaches UDP port {} may connect to this node's "
+        "listeners",
+        config.machines.udp_port);
   std::atomic<bool> stop{false};
   std::atomic<unsigned> acknowledged{0};
   std::atomic<bool> failed{false};

@@ -10,6 +10,7 @@
 #include "base/check.h"
 #include "base/take_first.h"
 #include "proxy/daemon/client_requests.h"
+#include "proxy/daemon/security.h"
 #include "proxy/daemon/stack_configs.h"
 
 namespace braid::proxy {
@@ -43,6 +44,7 @@ void set_security(stack::StackConfig& config, unsigned proxy, const NodeSurround
   stack::Security& security = config.sub_connection.security;
   if (surroundings.security) {
     security = *surroundings.security;
+    for (stack::RemoteStack& remote : config.remotes) remote.is_sealed = true;
     security.seed[0] ^= static_cast<std::byte>(proxy);
   } else {
     CHECK_EQ(::getrandom(security.seed.data(), security.seed.size(), 0),
@@ -84,6 +86,9 @@ Result<std::unique_ptr<Node>> Node::create(const NodeConfig& config, Instant now
 }
 
 Result<void> Node::open(Instant now, const NodeSurroundings& surroundings) {
+  const Result<std::shared_ptr<const stack::Secret>> secret = load_secret(config_);
+  if (!secret) return secret.error();
+  config_.secret = *secret;
   Result<std::unique_ptr<CountersMemory>> counters = CountersMemory::map(config_.counters_fd);
   if (!counters) return counters.error();
   counters_ = std::move(counters).value();
@@ -224,6 +229,10 @@ void Node::on_event(Instant, unsigned, const ProxyResumed&) {}  // it is not fen
 
 void Node::on_event(Instant, unsigned proxy, const ClusterDrained& event) {
   peers_->cluster_drained(event.cluster, proxy);
+}
+
+void Node::on_event(Instant, unsigned, const PeerRefused& event) {
+  refused_peers_.add(event);
 }
 
 void Node::on_event(Instant now, unsigned, const AddressClaimed& event) {

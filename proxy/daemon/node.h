@@ -47,6 +47,7 @@
 #include "proxy/daemon/protocols.h"
 #include "proxy/daemon/proxy_monitor.h"
 #include "proxy/daemon/proxy_state.h"
+#include "proxy/daemon/refused_peers.h"
 #include "proxy/daemon/worker.h"
 #include "proxy/daemon/worker_commands.h"
 #include "proxy/daemon/workers.h"
@@ -128,13 +129,13 @@ class Node {
   bool refused_peer() const { return workers_->refused_peer(); }
   // Packets of that version of the transport are refused; 0: of none.
   std::uint8_t other_version() const { return workers_->other_version(); }
-  // Why a sender was refused whose secret is not this node's (SE-2); kNone: there was none.
-  stack::Refusal refused_sender() const { return workers_->refused_sender(); }
   // Peers of this machine that were lost since the last call, and those that ended in good order; for the log.
   std::optional<ClusterId> poll_lost_peer();
   std::optional<ClusterId> poll_ended_peer();
   // The next event with clusters of other machines, for the log.
   std::optional<std::string> poll_machine_event();
+  // A peer that is refused because of its secret, for the log.
+  std::optional<PeerRefused> poll_refused_peer() { return refused_peers_.poll(); }
   // An address that two stations claim, for the log.
   std::optional<stack::AddressConflict> poll_address_conflict() { return address_conflicts_.poll(); }
   // Proxies that were fenced because they stalled, since the last call, for the log.
@@ -180,6 +181,7 @@ class Node {
   void on_event(Instant now, unsigned proxy, const ProxyForgotten& event);
   void on_event(Instant now, unsigned proxy, const ProxyResumed& event);
   void on_event(Instant now, unsigned proxy, const ClusterDrained& event);
+  void on_event(Instant now, unsigned proxy, const PeerRefused& event);
   void on_event(Instant now, unsigned proxy, const AddressClaimed& event);
 
   // --- clients
@@ -222,6 +224,7 @@ class Node {
   std::deque<ClusterId> lost_peers_;
   std::deque<unsigned> fenced_proxies_;
   AddressConflicts address_conflicts_;
+  RefusedPeers refused_peers_;
 };
 
 }  // namespace braid::proxy

@@ -82,6 +82,7 @@ void PathMonitor::watch(Instant now) {
   for (Path& path : paths_) {
     watch(now, path);
     tell_unreachable(path);
+    tell_refused(path);
     refused_peer_ = refused_peer_ || path.sub->refused_hash();
     if (lives(*path.sub)) reached_.add(path.id.cluster);
   }
@@ -122,6 +123,16 @@ void PathMonitor::tell_unreachable(Path& path) {
   if (unreachable.unreachables == path.unreachables || !path.known) return;
   path.unreachables = unreachable.unreachables;
   if (!lives(*path.sub)) report(PathUnreachable{path.id, unreachable.reason});
+}
+
+// Reports why hellos are refused, once for each reason: anybody can send them, as often as they like.
+void PathMonitor::tell_refused(Path& path) {
+  const stack::Refusal why = path.sub->refusal();
+  const auto bit = static_cast<std::uint8_t>(1u << static_cast<unsigned>(why));
+  if (why == stack::Refusal::kNone || why == stack::Refusal::kOtherSettings || (path.refusals & bit) != 0)
+    return;
+  path.refusals |= bit;
+  report(PeerRefused{path.id.cluster, why});
 }
 
 // ---------------------------------------------------------------- commands of the control plane

@@ -118,6 +118,7 @@ class PathMonitor {
     stack::OutMessage* held = nullptr;
     bool known = true;               // false: it has no remote; it is fenced, or closes
     std::uint64_t unreachables = 0;  // that were told
+    std::uint8_t refusals = 0;       // the same: a bit for each stack::Refusal
   };
   // A cluster's paths are closing. At `until` they are given up, acknowledged or not.
   struct Drain {
@@ -131,6 +132,7 @@ class PathMonitor {
   void make_route(ClusterId cluster);
   void watch(Instant now, Path& path);
   void tell_unreachable(Path& path);
+  void tell_refused(Path& path);
   static void fence(Instant now, Path& path);
   bool is_closed(ClusterId cluster) const;
   void end(Instant now, ClusterId cluster);

@@ -37,6 +37,7 @@ void add_peer(const NodeConfig& config, const PeerConfig& peer, unsigned proxy, 
     remote.address = *stack::Ipv4Address::parse(ni.address);
     remote.udp_port = static_cast<std::uint16_t>(peer.udp_port + theirs);
     remote.link = LinkId(ni.link);
+    remote.is_sealed = settings::is_sealed(config, config.links[ni.link]);
     remote.preferred = convergence::is_preferred(config.transport.peer, aligned);
     if (!ni.mac.empty()) remote.mac = stack::MacAddress::parse(ni.mac);
     s.remotes.push_back(remote);
@@ -74,6 +75,7 @@ stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::u
   s.seed = seed + proxy;
   s.sub_connection = sub_connection_config(config.transport);
   s.sub_connection.shared_hash = shared_hash(config, config.clusters);
+  if (settings::needs_secret(config)) s.sub_connection.security.secret = config.secret;
   for (const PeerConfig& peer : config.peers) add_peer(config, peer, proxy, s);
   for (unsigned slot = 0; slot < machine_slots(config); ++slot) {
     for (unsigned theirs = 0; theirs < config.machines.max_proxies; ++theirs) {
@@ -81,6 +83,7 @@ stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::u
       remote.id = {ClusterId(static_cast<std::uint16_t>(config.clusters + slot)),
                    ProxyId(static_cast<std::uint8_t>(theirs))};
       remote.absent = true;
+      remote.is_sealed = settings::needs_secret(config);
       s.remotes.push_back(remote);
     }
   }

@@ -492,8 +492,6 @@ void Worker::watch_paths(Instant now) {
   paths_.watch(now);
   carry_out_paths();
   if (paths_.refused_peer()) refused_peer_.store(true, std::memory_order_relaxed);
-  if (const stack::Refusal why = stack_.refused_sender(); why != stack::Refusal::kNone)
-    refused_sender_.store(why, std::memory_order_relaxed);
   if (const std::uint8_t other = stack_.other_version(); other != 0)
     other_version_.store(other, std::memory_order_relaxed);
   const std::span<const std::uint64_t> reached = paths_.reached().words();

@@ -169,8 +169,6 @@ class Worker {
   bool refused_peer() const { return refused_peer_.load(std::memory_order_relaxed); }
   // The version of the transport of packets that were refused because it is not this node's; 0: there were none.
   std::uint8_t other_version() const { return other_version_.load(std::memory_order_relaxed); }
-  // Why a sender was refused whose secret is not this node's; kNone: there was none.
-  stack::Refusal refused_sender() const { return refused_sender_.load(std::memory_order_relaxed); }
 
  private:
   // A turn, or a unit of work, begins. False: this proxy was fenced, and may do nothing yet.
@@ -303,7 +301,6 @@ class Worker {
   std::atomic<bool> ready_{false};
   std::atomic<bool> refused_peer_{false};
   std::atomic<std::uint8_t> other_version_{0};
-  std::atomic<stack::Refusal> refused_sender_{stack::Refusal::kNone};
   // On a line that is written only around a sleep: other proxies look at it when they hand something over.
   alignas(kCacheLine) WakeWord wake_word_;
 };

@@ -177,6 +177,11 @@ struct ProxyResumed {};
 struct ClusterDrained {
   ClusterId cluster;
 };
+// Hellos in the name of that cluster are refused: what is said of a secret there is not what is said here (SE-2).
+struct PeerRefused {
+  ClusterId cluster;
+  stack::Refusal why{};
+};
 // Two stations claim an address.
 struct AddressClaimed {
   stack::AddressConflict conflict;
@@ -184,7 +189,7 @@ struct AddressClaimed {
 
 using WorkerEvent = std::variant<ControlReceived, PortDrained, ChannelDetached, LaneReleased,
                                  ProtocolViolation, PeerLost, PathUp, PathDead, PathClosed, PathUnreachable,
-                                 ProxyForgotten, ProxyResumed, ClusterDrained, AddressClaimed>;
+                                 ProxyForgotten, ProxyResumed, ClusterDrained, PeerRefused, AddressClaimed>;
 static_assert(std::is_trivially_copyable_v<WorkerEvent>);
 
 }  // namespace braid::proxy

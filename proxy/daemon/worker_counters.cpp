@@ -49,6 +49,9 @@ void publish_sub_connections(const stack::Stack& stack, ProxyCounters& counters)
     sum.messages_sent += t.messages_sent;
     sum.message_bytes_sent += t.message_bytes_sent;
     sum.peers_lost += t.peers_lost;
+    sum.handshakes_aes_gcm += t.handshakes_aes_gcm;
+    sum.handshakes_chacha20 += t.handshakes_chacha20;
+    sum.handshakes_plain += t.handshakes_plain;
   }
   counters.packets_sent.set(sum.packets_sent);
   counters.retransmissions.set(sum.retransmissions);
@@ -62,6 +65,9 @@ void publish_sub_connections(const stack::Stack& stack, ProxyCounters& counters)
   counters.messages_sent.set(sum.messages_sent);
   counters.message_bytes_sent.set(sum.message_bytes_sent);
   counters.peers_lost.set(sum.peers_lost);
+  counters.handshakes_aes_gcm.set(sum.handshakes_aes_gcm);
+  counters.handshakes_chacha20.set(sum.handshakes_chacha20);
+  counters.handshakes_plain.set(sum.handshakes_plain);
 }
 
 }  // namespace

@@ -65,12 +65,6 @@ bool Workers::refused_peer() const {
   return std::any_of(workers_.begin(), workers_.end(), [](const auto& w) { return w->refused_peer(); });
 }
 
-stack::Refusal Workers::refused_sender() const {
-  for (const auto& w : workers_)
-    if (w->refused_sender() != stack::Refusal::kNone) return w->refused_sender();
-  return stack::Refusal::kNone;
-}
-
 std::uint8_t Workers::other_version() const {
   for (const auto& w : workers_)
     if (w->other_version() != 0) return w->other_version();

@@ -49,7 +49,6 @@ class Workers {
   bool refused_peer() const;
   // Packets of that version of the transport are refused; 0: of none.
   std::uint8_t other_version() const;
-  stack::Refusal refused_sender() const;
 
  private:
   Workers() = default;

@@ -19,6 +19,7 @@ const HostFacts kGood{.processors = 8,
                       .has_userfaultfd = true,
                       .receive_buffer_bytes = 8 << 20,
                       .is_root = false,
+                      .has_aes = true,
                       .missing_daemon = ""};
 
 Finding found(const HostFacts& facts, const std::string& what, unsigned threads = 8) {
@@ -33,6 +34,19 @@ TEST(Doctor, GoodHostGetsNoCure) {
     EXPECT_EQ(finding.verdict, Verdict::kOk) << finding.what;
     EXPECT_EQ(finding.cure, "") << finding.what;
   }
+}
+
+TEST(Doctor, SaysWhetherPacketsAreSealedAndWithWhat) {
+  HostFacts facts = kGood;
+  const auto encryption = [&](bool is_sealed) {
+    for (const Finding& finding : judge(facts, {.threads = 8, .is_sealed = is_sealed}))
+      if (finding.what == "encryption") return finding.found;
+    return std::string("nothing");
+  };
+  EXPECT_THAT(encryption(false), HasSubstr("packets are plain"));
+  EXPECT_THAT(encryption(true), HasSubstr("sealed, with AES-256-GCM"));
+  facts.has_aes = false;
+  EXPECT_THAT(encryption(true), HasSubstr("sealed, with ChaCha20-Poly1305"));
 }
 
 TEST(Doctor, EachShortageIsNamedWithItsCure) {

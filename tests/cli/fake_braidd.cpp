@@ -1,7 +1,7 @@
 // Stands in for braidd in the supervisor's tests: takes its configuration as braidd does, and then behaves as
 // FAKE_BRAIDD says: nothing (default), "refuses" (at start), "silent" (never ready), "dies" (cluster 1, once
 // an application is there), "stubborn" (ignores SIGTERM), "fails-late" (a bad status when it is asked to
-// end).
+// end). FAKE_BRAIDD_SECRET is the secret that it wants, where it needs one.
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -38,6 +38,12 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", config.error().text.c_str());
     return 65;
   }
+  // A secret comes to those daemons that need it, and to no other.
+  const int secret = config->security.secret_fd;
+  if (braid::settings::needs_secret(*config) != (secret >= 0)) return 69;
+  const char* const expected = std::getenv("FAKE_BRAIDD_SECRET");
+  if (secret >= 0 && read_all(secret) != (expected == nullptr ? read_all(secret).substr(0, 32) : expected))
+    return 69;
   const char* const variable = std::getenv("FAKE_BRAIDD");
   const std::string behaviour = variable == nullptr ? "" : variable;
   if (behaviour == "refuses" && config->cluster == 1) {

@@ -25,6 +25,7 @@ class LauncherTest : public ::testing::Test {
  protected:
   LauncherTest() {
     ::unsetenv("FAKE_BRAIDD");
+    ::unsetenv("FAKE_BRAIDD_SECRET");
     options_.daemon = FAKE_BRAIDD;
     options_.application = FAKE_APP;
     options_.config.clusters = 2;
@@ -84,6 +85,31 @@ TEST_F(LauncherTest, DaemonsBecomeReadyWhenAllAreConnected) {
   EXPECT_THAT(launcher.late_clusters(), ElementsAre(0, 1));
   EXPECT_TRUE(become_ready(launcher, 20_s));
   EXPECT_THAT(launcher.late_clusters(), IsEmpty());
+}
+
+TEST_F(LauncherTest, DaemonsOfSealedLinksGetTheSecretAndOthersDoNot) {
+  stack::KeyBytes bytes;
+  bytes.fill(std::byte{'s'});
+  ::setenv("FAKE_BRAIDD_SECRET", "ssssssssssssssssssssssssssssssss", 1);
+  options_.secret = std::make_shared<const stack::Secret>(bytes);
+  for (const auto& [wire, mode] : {std::pair{settings::Wire::kUdp, settings::SecurityMode::kAuto},
+                                   std::pair{settings::Wire::kUdp, settings::SecurityMode::kOff},
+                                   std::pair{settings::Wire::kShm, settings::SecurityMode::kAuto},
+                                   std::pair{settings::Wire::kShm, settings::SecurityMode::kRequired}}) {
+    options_.config.wire = wire;
+    options_.config.security.mode = mode;
+    Launcher launcher = all_clusters();
+    start_daemons(launcher);  // a stand-in with a wrong secret ends
+    EXPECT_TRUE(become_ready(launcher, 20_s));
+  }
+}
+
+TEST_F(LauncherTest, ADaemonOfASealedLinkIsNotStartedWithoutASecret) {
+  options_.config.wire = settings::Wire::kUdp;
+  Launcher launcher = all_clusters();
+  const Result<ChildId> child = launcher.start_daemon(*children_, 0);
+  ASSERT_FALSE(child.ok());
+  EXPECT_THAT(child.error().text, HasSubstr("the run has given no secret, and a link is to be sealed"));
 }
 
 TEST_F(LauncherTest, NamesTheClustersWhoseDaemonsAreLate) {

@@ -42,6 +42,8 @@ NodeConfig two_clusters() {
   node.capture_directory = "captures";
   node.capture_limit_mib = 7;
   node.processors = "3,1";
+  node.security.mode = settings::SecurityMode::kOff;
+  node.security.secret_file = "secret";
   return node;
 }
 
@@ -63,6 +65,7 @@ NodeConfig two_on_another_host(std::uint16_t second_port) {
   node.proxies = 2;
   node.address = "10.0.0.1";
   node.links.push_back({.kind = LinkConfig::Kind::kUdp, .device = ""});
+  node.security.mode = settings::SecurityMode::kOff;
   node.peers.push_back({.cluster = 1, .proxies = 2, .address = "10.0.0.2", .udp_port = 7700, .mac = ""});
   node.peers.push_back(
       {.cluster = 2, .proxies = 2, .address = "10.0.0.2", .udp_port = second_port, .mac = ""});
@@ -234,6 +237,10 @@ TEST(NodeConfig, RefusesValuesThatContradictEachOther) {
        "key 'processors': '0-1' is not allowed; allowed: numbers of processors with commas between them"},
       {[](Json& j) { j["processors"] = "0"; },
        "key 'processors': '0' names 1, and there are 2 proxies: name one for each, or none"},
+      {[](Json& j) { j["security"]["mode"] = "on"; },
+       "key 'security.mode': 'on' is not allowed; allowed: auto, required, off"},
+      {[](Json& j) { j["security"]["secret_fd"] = 4; },
+       "key 'security.secret_file': is 'secret' and secret_fd is 4; give only one of them"},
   };
   for (const auto& [mistake, text] : mistakes) EXPECT_THAT(refusal(with(mistake)), HasSubstr(text));
 }
@@ -262,6 +269,40 @@ TEST(NodeConfig, EachLinkMayHaveItsOwnAddress) {
   EXPECT_THAT(on_link("10.98.0.1", 24, ""), HasSubstr("this node has the same address on links[0]"));
   EXPECT_THAT(refusal(with([](Json& j) { j["links"][0]["mac"] = "01:00:00:00:00:07"; })),
               HasSubstr("key 'links[0].mac': '01:00:00:00:00:07' is not allowed"));
+}
+
+TEST(NodeConfig, SealedLinksNeedASecret) {
+  using settings::SecurityMode;
+  NodeConfig node = two_clusters();
+  node.transport.fragmentation = stack::Fragmentation::kTransport;
+  node.security = {};
+  EXPECT_TRUE(node.validate().ok()) << "shared memory is not sealed";
+  node.security.mode = SecurityMode::kRequired;
+  EXPECT_THAT(
+      node.validate().error().text,
+      HasSubstr("key 'security.secret_file': is missing: packets of links[0] (shm) are encrypted and "
+                "authenticated with a secret; make one with 'braid secret FILE', copy the file to every node "
+                "and name it here, or set security.mode to off"));
+  for (const LinkConfig::Kind kind : {LinkConfig::Kind::kUdp, LinkConfig::Kind::kEthdev}) {
+    node.links[0] = {.kind = kind, .fd = -1, .first_side = true, .device = "net_tap0"};
+    node.security = {};
+    EXPECT_THAT(node.validate().error().text, HasSubstr("key 'security.secret_file': is missing"));
+    node.security.mode = SecurityMode::kOff;
+    EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
+    node.security = {.mode = SecurityMode::kAuto, .secret_file = "secret"};
+    EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
+    node.security = {.mode = SecurityMode::kAuto, .secret_file = "", .secret_fd = 9};
+    EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
+  }
+}
+
+TEST(NodeConfig, TheSecretItselfIsNotWritten) {
+  NodeConfig node = two_clusters();
+  stack::KeyBytes bytes;
+  bytes.fill(std::byte{'s'});
+  const std::string without = to_json(node);
+  node.secret = std::make_shared<const stack::Secret>(bytes);
+  EXPECT_EQ(to_json(node), without);
 }
 
 TEST(NodeConfig, ShmLinkWithTwoPeersIsRefused) {

@@ -88,6 +88,31 @@ TEST(Report, TextHasInjectedFaultsAndTheFailure) {
   EXPECT_THAT(text, HasSubstr("status 70: braidd of cluster 1 (pid 101) was killed by signal 9 (Killed)\n"));
 }
 
+TEST(Report, TellsHowPacketsWereProtected) {
+  RunReport report = made_up();
+  EXPECT_TRUE(protections_of(report.clusters).empty()) << "there were no handshakes";
+  EXPECT_EQ(render_json(report)["security"].size(), 0u);
+  const auto said = [&] {
+    report.protections = protections_of(report.clusters);
+    const std::string text = render_text(report);
+    const std::size_t begin = text.find("dispatch rr") + 11;
+    return text.substr(begin, text.find('\n') - begin);
+  };
+  report.clusters[0].proxies[0].emplace_back("handshakes_plain", 0);
+  report.clusters[0].proxies[0].emplace_back("handshakes_aes_gcm", 2);
+  EXPECT_EQ(said(), ", packets sealed with AES-256-GCM");
+  report.clusters[1].proxies[0].emplace_back("handshakes_chacha20", 1);
+  EXPECT_EQ(said(), ", packets sealed with AES-256-GCM and ChaCha20-Poly1305");
+  report.clusters[1].proxies[0].emplace_back("handshakes_plain", 1);
+  EXPECT_EQ(said(),
+            ", packets sealed with AES-256-GCM and ChaCha20-Poly1305, on links of shared memory plain");
+  EXPECT_EQ(render_json(report)["security"], nlohmann::json({"AES-256-GCM", "ChaCha20-Poly1305", "plain"}));
+  report.clusters[0].proxies.clear();
+  report.clusters[1].proxies = {{{"handshakes_plain", 4}}};
+  EXPECT_EQ(said(), ", packets plain");
+  EXPECT_THAT(render_text(report), Not(HasSubstr("handshakes"))) << "they are in every run";
+}
+
 TEST(Report, RunThatNeverStartedHasAReport) {
   RunReport report;
   report.command = {"jacobi"};

@@ -98,6 +98,7 @@ class Nodes {
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kEthdev;  // never opened: the queues are made here
     link.device = "none";
+    n.security.mode = settings::SecurityMode::kOff;
     n.links.push_back(link);
     proxy::PeerConfig peer;
     peer.cluster = static_cast<std::uint16_t>(1 - cluster);

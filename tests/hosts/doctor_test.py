@@ -36,6 +36,12 @@ class ThisHost(unittest.TestCase):
         for what in ("braidd: is there", "processors: ", "memory: ", "open files: ", "locked memory: ", "page protection: "):
             self.assertIn(what, said)
 
+    def test_encryption_is_that_of_the_run(self):
+        self.assertIn("encryption: packets are plain", doctor())
+        self.assertIn("encryption: packets are sealed, with ", doctor("--wire", "udp"))
+        self.assertIn("encryption: packets are sealed, with ", doctor("--security", "required"))
+        self.assertIn("encryption: packets are plain", doctor("--wire", "udp", "--security", "off"))
+
     def test_threads_are_those_of_the_run(self):
         self.assertIn(", for 40 threads", doctor("--clusters", 2, "--compute", 16, "--proxies", 4))
 
@@ -56,6 +62,7 @@ class Loopback(unittest.TestCase):
         self.assertIn(", for 6 threads", said)
         self.assertIn(", for 3 threads", said)
         self.assertEqual(said.count("  ok       clock: "), 3, said)
+        self.assertEqual(said.count("  ok       encryption: packets are sealed, with "), 3, said)
         self.assertIn("  ok       UDP on 6 ways: packets of up to 9000 bytes arrive", said)
         self.assertEqual(said, said.replace("bad ", ""))
 
@@ -89,7 +96,8 @@ class Loopback(unittest.TestCase):
         self.assertIn("install the same version on every host", found)
 
     def test_what_is_no_message_ends_a_braid_node(self):
-        for text in ("nonsense\n", "{}\n", '{"threads": 1, "addresses": ["no address"]}\n', '{"threads": 1, "addresses": []}\n{"probes": [3]}\n'):
+        for text in ("nonsense\n", "{}\n", '{"threads": 1, "is_sealed": true, "addresses": ["no address"]}\n',
+                     '{"threads": 1, "is_sealed": true, "addresses": []}\n{"probes": [3]}\n'):
             with self.subTest(text):
                 run = subprocess.run([f"{BIN}/braid-node", "--doctor"], input=text, capture_output=True, text=True,
                                      timeout=MOST_SECONDS, check=False)

@@ -85,7 +85,7 @@ class Network:
         return [(host, name) for host in self.hosts for name in programs if self.runs_in(host, name)]
 
     def remove(self):
-        for namespace in [*self.hosts, self.command]:
+        for namespace in [*self.hosts, self.command, self.bridge]:
             self.kill(namespace)
         for process in self.started:
             process.wait()

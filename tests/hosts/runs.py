@@ -42,6 +42,31 @@ def script(path, text):
     return str(path)
 
 
+# A braid-node that is told something else than it was sent, or of which the test is told what it was sent.
+BETWEEN = """#!/usr/bin/env python3
+import os, re, subprocess, sys, time
+def change(begin):
+{change}
+    return begin
+node = subprocess.Popen(["{binaries}/braid-node"], stdin=subprocess.PIPE)
+bytes = b""
+while len(bytes) < 4 or len(bytes) < 4 + int.from_bytes(bytes[:4], "little"):
+    bytes += os.read(0, 65536) or sys.exit(1)
+bytes = change(bytes)
+while bytes:
+    node.stdin.write(bytes)
+    node.stdin.flush()
+    bytes = os.read(0, 65536)
+"""
+
+
+def node_between(path, binaries, change):
+    """Makes one: `change` are lines of Python that see its first message as `begin`. Returns its path."""
+    path.write_text(BETWEEN.format(binaries=binaries, change="".join(f"    {line}\n" for line in change.splitlines())))
+    path.chmod(0o755)
+    return str(path)
+
+
 def finish(run):
     """The outputs of a started run that is about to end."""
     out, err = run.communicate(timeout=MOST_SECONDS)

@@ -8,6 +8,7 @@ Needs root, ip (iproute2), and Debian's slurm-wlm and munge; exit status 77 wher
 start (it wants the kernel's cgroups).
 """
 
+import json
 import os
 import pathlib
 import shutil
@@ -18,12 +19,25 @@ import time
 import unittest
 
 from network import Network, missing_namespaces
-from runs import Command, finish, wait_until
+from runs import Command, finish, node_between, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 2
 PROGRAMS = {name: shutil.which(name, path="/usr/sbin:/usr/bin") for name in ("munged", "slurmctld", "slurmd", "salloc")}
 MOST_SECONDS_TO_END = 10
+# Each node is told the credential that the first one on any host was told.
+OTHERS_CREDENTIAL = """found = re.search(rb"MUNGE:[^:]*:", begin)
+try:
+    open("{folder}/first.lock", "x").close()
+    with open("{folder}/first.new", "wb") as first:
+        first.write(found[0])
+    os.rename("{folder}/first.new", "{folder}/first")
+except FileExistsError:
+    while not os.path.exists("{folder}/first"):
+        time.sleep(0.01)
+    with open("{folder}/first", "rb") as first:
+        begin = begin.replace(found[0], first.read())
+"""
 
 CONFIGURATION = """
 ClusterName=braid
@@ -133,6 +147,29 @@ class SlurmHosts(unittest.TestCase):
         self.assertEqual((run.returncode, run.stderr), (0, ""))
         self.assertEqual([line for line in run.stdout.splitlines() if line.startswith("node")], ["node1", "node2"])
         self.assertEqual(run.stdout.count("who"), 2, run.stdout)
+
+    def test_packets_are_sealed_and_srun_is_not_told_the_secret(self):
+        # srun's streams are plain. A braid-node that keeps what it is told:
+        node = node_between(self.network.folder / "node", BIN,
+                            f'open("{self.network.folder}/told-" + str(os.getpid()), "wb").write(begin)')
+        report = self.network.folder / "report.json"
+        run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "--braid-node", node, "--report", str(report),
+                          self.braid.application("jacobi"), "--size", "128")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertNotIn("plain", json.loads(report.read_text())["security"])
+        told = [file.read_bytes() for file in self.network.folder.glob("told-*")]
+        self.assertEqual(len(told), HOSTS)
+        for text in told:
+            self.assertIn(b"jcredential", text)
+            self.assertIn(b"MUNGE:", text)
+            self.assertNotIn(b"fsecretX", text)
+
+    def test_a_credential_of_another_host_is_refused(self):
+        # Each can be opened once, by one host: the second is given that of the first.
+        node = node_between(self.network.folder / "node", BIN, OTHERS_CREDENTIAL.format(folder=self.network.folder))
+        run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "--braid-node", node, "true")
+        self.assertEqual(run.returncode, 70, run.stderr)
+        self.assertIn("the run's secret cannot be read from what MUNGE has made of it", run.stderr)
 
     def test_more_clusters_than_tasks_are_refused(self):
         run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "--clusters", "3", "true")

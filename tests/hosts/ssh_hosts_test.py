@@ -22,6 +22,17 @@ BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 4
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 MOST_SECONDS_TO_END = 10
+# Of marker_program.cpp.
+MARKER = b"only-for-the-members-of-this-run"
+# Writes what crosses any interface of its namespace to a file.
+LISTENER = """
+import socket, sys
+link = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(3))
+link.setsockopt(socket.SOL_SOCKET, 33, 64 << 20)  # SO_RCVBUFFORCE
+with open(sys.argv[1], "wb", buffering=0) as frames:
+    while True:
+        frames.write(link.recv(1 << 17))
+"""
 
 
 def missing():
@@ -129,6 +140,20 @@ class SshHosts(unittest.TestCase):
     def test_input_and_output(self):
         run = self.braid.run(*self.options, "cat", input="a line\n" * 100_000)
         self.assertEqual((run.returncode, run.stdout), (0, "[c0] a line\n" * 100_000), run.stderr)
+
+    def test_nobody_on_the_bridge_reads_what_programs_share(self):
+        for options, is_read in (((), False), (("--security", "required"), False), (("--security", "off"), True)):
+            with self.subTest(options):
+                frames = self.folder / f"frames{len(list(self.folder.glob('frames*')))}"
+                self.network.start(self.network.bridge, sys.executable, "-c", LISTENER, str(frames))
+                self.assertTrue(wait_until(frames.exists))
+                run = self.braid.run(*self.options, *options, "--compute", "1", self.braid.application("marker_program"))
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn("verified", run.stdout)
+                self.assertEqual("security is off" in run.stderr, is_read)
+                # Nothing more comes: all that crossed the bridge is in the file.
+                self.assertGreater(frames.stat().st_size, 2048 * len(MARKER))
+                self.assertEqual(MARKER in frames.read_bytes(), is_read)
 
     def test_a_path_that_takes_shorter_packets_is_named(self):
         self.network.inside(self.network.hosts[1], "ip", "link", "set", "eth0", "mtu", "1400")

@@ -133,6 +133,37 @@ TEST_F(PathMonitorTest, EstablishedPathIsUpOnce) {
   EXPECT_FALSE(monitor_->refused_peer());
 }
 
+// SE-2: with another secret, and then without one.
+TEST_F(PathMonitorTest, PeerWithAnotherSecretIsReportedOnceForEachReason) {
+  const auto secret = [](int first) {
+    return std::make_shared<const stack::Secret>(stack::KeyBytes{static_cast<std::byte>(first)});
+  };
+  StackConfig ours = config(0, kAssociation.own), theirs = config(1, kAssociation.peer);
+  ours.sub_connection.security.secret = secret(1);
+  theirs.sub_connection.security.secret = secret(2);
+  us_.emplace(ours, now_);
+  monitor_.emplace(*us_);
+  them_.emplace(theirs, now_);
+  run(2_s);
+  const auto refused = events<PeerRefused>(decisions());
+  ASSERT_EQ(refused.size(), 1u) << "though it says hello again and again";
+  EXPECT_EQ(refused[0].cluster, kPeer);
+  EXPECT_EQ(refused[0].why, stack::Refusal::kOtherSecret);
+  EXPECT_FALSE(sub().established());
+  restart_peer();
+  run(2_s);
+  const auto plain = events<PeerRefused>(decisions());
+  ASSERT_EQ(plain.size(), 1u);
+  EXPECT_EQ(plain[0].why, stack::Refusal::kNoSecret);
+  // With the right one it is let in.
+  theirs.sub_connection.security.secret = secret(1);
+  theirs.seed = 7;
+  them_.emplace(theirs, now_);
+  run(2_s);
+  EXPECT_TRUE(sub().established());
+  EXPECT_TRUE(events<PeerRefused>(decisions()).empty());
+}
+
 TEST_F(PathMonitorTest, SilentPathIsDeadUntilAPacketArrives) {
   connect();
   die();

@@ -66,6 +66,41 @@ TEST(StackConfigs, RemoteIsReachedAtTheNiOfItsProxy) {
   EXPECT_EQ(s.seed, 101u) << "each proxy has epochs of its own";
 }
 
+std::shared_ptr<const stack::Secret> some_secret() {
+  return std::make_shared<const stack::Secret>(stack::KeyBytes{std::byte{1}});
+}
+
+TEST(StackConfigs, RemotesOnLinksThatLeaveTheHostAreSealed) {
+  using settings::SecurityMode;
+  NodeConfig c = config();
+  c.secret = some_secret();
+  c.links[1].kind = LinkConfig::Kind::kUdp;
+  struct Case {
+    SecurityMode mode;
+    bool shm, udp;
+  };
+  for (const Case& k : {Case{SecurityMode::kAuto, false, true}, Case{SecurityMode::kRequired, true, true},
+                        Case{SecurityMode::kOff, false, false}}) {
+    c.security.mode = k.mode;
+    const stack::StackConfig s = stack_config(c, 1, 1);
+    EXPECT_EQ(s.sub_connection.security.secret, k.udp ? c.secret : nullptr);
+    ASSERT_EQ(s.remotes.size(), 2u);
+    EXPECT_EQ(s.remotes[1].link, LinkId(1));
+    EXPECT_EQ(s.remotes[1].is_sealed, k.udp);
+    EXPECT_EQ(stack_config(c, 0, 1).remotes[0].is_sealed, k.shm) << "on link 0";
+  }
+}
+
+TEST(StackConfigs, RemoteThatIsNotSealedHasNoSecret) {
+  NodeConfig c = config();
+  c.secret = some_secret();
+  c.security.mode = settings::SecurityMode::kRequired;
+  stack::StackConfig s = stack_config(c, 0, 1);
+  EXPECT_EQ(stack::sub_connection_config(s, s.remotes[0]).security.secret, c.secret);
+  s.remotes[0].is_sealed = false;
+  EXPECT_EQ(stack::sub_connection_config(s, s.remotes[0]).security.secret, nullptr);
+}
+
 TEST(StackConfigs, LinkMayHaveAnAddressOfItsOwn) {
   const stack::StackConfig s = stack_config(config(), 0, 1);
   ASSERT_EQ(s.interfaces.size(), 2u);

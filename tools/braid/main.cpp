@@ -12,6 +12,7 @@
 #include "tools/braid/parmacs/parmacs_command.h"
 #include "tools/braid/report/report_command.h"
 #include "tools/braid/run/run_command.h"
+#include "tools/braid/secret/secret_command.h"
 #include "tools/braid/simulate/sim_command.h"
 #include "tools/braid/study/fit_command.h"
 #include "tools/braid/study/plan_command.h"
@@ -36,6 +37,7 @@ constexpr const char* kFooter =
     "  braid report water -o water.html                 a page with charts of a study, or of a run\n"
     "  braid calibrate                                  the costs of this machine, as a model for 'braid sim'\n"
     "  braid counters --process $(pgrep -n jacobi)      the counters of that process's proxies\n"
+    "  braid secret /etc/braid/secret                   the secret of nodes that are started by hand\n"
     "  braid help run                                   the options of a run\n"
     "  braid help settings                              every setting of options and files\n"
     "  braid help defaults                              a configuration file with every setting at its default\n";
@@ -56,7 +58,7 @@ int run(int argc, char** argv) {
       .version = kVersion,
       .commands = {run_command(), sim_command(), study_command(), fit_command(), plan_command(),
                    report_command(), counters_command(), proxies_command(), calibrate_command(),
-                   doctor_command(), parmacs_command()},
+                   doctor_command(), secret_command(), parmacs_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }

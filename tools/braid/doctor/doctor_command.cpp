@@ -93,6 +93,7 @@ class Doctor {
       }
       h.talk.emplace(std::move(talk).value());
       h.talk->say({{"threads", h.host.clusters * (config_.compute + config_.proxies)},
+                   {"is_sealed", settings::is_sealed(config_.security.mode, false)},
                    {"addresses", h.host.addresses}});
     }
     const Instant connected = monotonic_now() + kConnect;
@@ -228,7 +229,9 @@ int run_doctor(const Arguments& arguments, const Given& given) {
   if (hosts.empty()) {
     chart.head("this host");
     for (const Finding& finding :
-         judge(read_facts(), {.threads = config.clusters * (config.compute + config.proxies)}))
+         judge(read_facts(),
+               {.threads = config.clusters * (config.compute + config.proxies),
+               .is_sealed = settings::is_sealed(config.security.mode, config.wire == settings::Wire::kShm)}))
       chart.add(finding);
     return chart.is_bad() ? 1 : 0;
   }

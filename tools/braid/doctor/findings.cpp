@@ -14,6 +14,7 @@
 
 #include "dsm/live/proc_file.h"
 #include "proxy/udp/udp_queue.h"
+#include "stack/secure/aead.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/process.h"
 
@@ -69,6 +70,7 @@ HostFacts read_facts() {
           .has_userfaultfd = has_userfaultfd(),
           .receive_buffer_bytes = dsm::number_in_file("/proc/sys/net/core/rmem_max", "", 10),
           .is_root = ::geteuid() == 0,
+          .has_aes = stack::has_aes_instructions(),
           .missing_daemon = daemon ? std::string() : daemon.error().text};
 }
 
@@ -102,6 +104,13 @@ std::vector<Finding> judge(const HostFacts& facts, const HostNeeds& needs) {
               facts.is_root ? "as large as wanted (root)" : "at most " + bytes(facts.receive_buffer_bytes),
               fmt::format("sysctl -w net.core.rmem_max={0} net.core.wmem_max={0}: bursts are lost otherwise",
                           buffer)),
+      finding(
+          "encryption", true, Verdict::kOk,
+          !needs.is_sealed ? "packets are plain: security is off, or no wire leaves the host"
+          : facts.has_aes
+              ? "packets are sealed, with AES-256-GCM by the processor's instructions"
+              : "packets are sealed, with ChaCha20-Poly1305: the processor has no instructions for AES-256-GCM",
+          ""),
   };
 }
 

@@ -31,12 +31,14 @@ struct HostFacts {
   bool has_userfaultfd = false;       // in the form that the shared heap needs
   std::uint64_t receive_buffer_bytes = 0;
   bool is_root = false;
+  bool has_aes = false;        // instructions for AES-256-GCM
   std::string missing_daemon;  // why there is no braidd; empty: there is
 };
 HostFacts read_facts();
 
 struct HostNeeds {
-  unsigned threads = 0;  // compute nodes and proxies on this host; 0: unknown
+  unsigned threads = 0;    // compute nodes and proxies on this host; 0: unknown
+  bool is_sealed = false;  // packets, on some wire of the run
 };
 std::vector<Finding> judge(const HostFacts& facts, const HostNeeds& needs);
 

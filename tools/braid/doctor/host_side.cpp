@@ -82,7 +82,8 @@ class HostSide {
       ports[address] = ntohs(name.sin_port);
       sockets_[address] = std::move(socket);
     }
-    const HostNeeds needs{.threads = message.at("threads").get<unsigned>()};
+    const HostNeeds needs{.threads = message.at("threads").get<unsigned>(),
+                          .is_sealed = message.at("is_sealed").get<bool>()};
     say({{"version", kVersion},
          {"findings", judge(read_facts(), needs)},
          {"ports", ports},

@@ -5,10 +5,13 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <numeric>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "proxy/channel/channel.h"
+#include "proxy/channel/node_counters.h"
 #include "proxy/client/socket_service.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/inspect/counters_command.h"
@@ -21,7 +24,8 @@ constexpr const char* kFooter =
     "A proxy finishes the messages that it has begun; later messages take the active proxies. No message is lost, duplicated\n"
     "or reordered. Inactive proxies keep their sub-connections, sleep, and can be made active again.\n"
     "\n"
-    "Without --set it also shows what the proxies have counted for each protocol.\n"
+    "Without --set it also shows how the packets of handshakes so far are protected (docs/SECURITY.md), and what the proxies have\n"
+    "counted for each protocol.\n"
     "\n"
     "Examples:\n"
     "  braid proxies --cluster 0\n"
@@ -49,6 +53,18 @@ Result<ActiveProxies> active_proxies(const std::string& service, std::optional<u
   return ActiveProxies{answer->set_proxies.active, answer->set_proxies.all};
 }
 
+// "12 AES-256-GCM, 3 plain"; empty: there were none, or the node keeps its counters to itself.
+std::string handshakes_of(const std::string& service) {
+  std::string text;
+  for (const char* const name : {"handshakes_aes_gcm", "handshakes_chacha20", "handshakes_plain"}) {
+    const Result<std::vector<std::uint64_t>> counts = counter_by_proxy(service, name);
+    if (!counts) return "";
+    const std::uint64_t all = std::accumulate(counts->begin(), counts->end(), std::uint64_t{0});
+    if (all > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", all, proxy::protection_of(name));
+  }
+  return text;
+}
+
 int show_proxies(const Arguments& arguments) {
   const Result<ActiveProxies> now =
       active_proxies(arguments.node.address("proxies"),
@@ -65,6 +81,8 @@ int show_proxies(const Arguments& arguments) {
         "them\n",
         polling));
   if (arguments.set > 0) return 0;
+  if (const std::string handshakes = handshakes_of(arguments.node.address("proxies")); !handshakes.empty())
+    print(fmt::format("handshakes: {}\n", handshakes));
   const Result<std::vector<ProtocolTotals>> protocols = protocol_totals(arguments.node.address("proxies"));
   if (!protocols) return 0;
   print(fmt::format("{:<22}  {:>12}  {:>12}  {:>9}  {:>9}\n", "protocol", "sent", "received", "refused",

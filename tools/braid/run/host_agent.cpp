@@ -192,6 +192,7 @@ class Agent {
     options_.config = std::move(*config);
     options_.command = message.at("command").get<std::vector<std::string>>();
     options_.exported = message.at("exported").get<Environment>();
+    if (const Result<void> done = take_secret(message); !done) return done.error();
     if (const Result<void> done = find_programs(message); !done) return done.error();
     if (const Result<void> done = make_capture_folder(); !done) return done.error();
     std::vector<proxy::NodeConfig> plans;
@@ -223,6 +224,35 @@ class Agent {
       children_.output().report(fmt::format("host {}: {}", name, placement.why_not));
     }
     return std::move(placement.clusters);
+  }
+
+  Result<void> take_secret(const Message& message) {
+    std::string secret;
+    if (message.contains("credential")) {
+      Result<std::string> opened = open_slurm_credential(message["credential"].get<std::string>());
+      if (!opened) return opened.error();
+      secret = std::move(*opened);
+    } else if (message.contains("secret")) {
+      secret = bytes_of(message["secret"]);
+    } else {
+      return {};
+    }
+    if (secret.size() != stack::Secret::kBytes)
+      return error("the run's secret has {} bytes and not {}: install the same version on every host",
+                   secret.size(), stack::Secret::kBytes);
+    const std::span<std::byte> bytes = std::as_writable_bytes(std::span(secret));
+    options_.secret = std::make_shared<const stack::Secret>(bytes.first<stack::Secret::kBytes>());
+    stack::wipe(bytes);
+    return {};
+  }
+
+  // Its bounds and relations are checked when its descriptors are known (launcher.h).
+  static Result<proxy::NodeConfig> read_plan(const std::string& text) {
+    const Result<settings::Document> document = settings::parse_json(text, "the plan of a node");
+    if (!document) return document.error();
+    settings::Collector<proxy::NodeConfig> collector;
+    if (const Result<void> done = collector.load(*document); !done) return done.error();
+    return collector.unchecked();
   }
 
   Result<void> make_capture_folder() const {

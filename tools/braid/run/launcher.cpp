@@ -7,7 +7,9 @@
 #include <algorithm>
 
 #include "base/check.h"
+#include "base/output_file.h"
 #include "base/processors.h"
+#include "base/system_error.h"
 #include "dsm/live/environment.h"
 #include "proxy/nic/shm_wire.h"
 #include "settings/limits.h"
@@ -70,6 +72,13 @@ Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluste
   plan.listen_fd = listener->socket.get();
   plan.ready_fd = ready->write.get();
   plan.counters_fd = counters->fd();
+  Descriptor secret;
+  if (settings::needs_secret(plan)) {
+    Result<Descriptor> made = make_secret_file();
+    if (!made) return made.error();
+    secret = std::move(*made);
+    plan.security.secret_fd = secret.get();
+  }
   if (Result<void> valid = plan.validate(); !valid) return valid.error();
   Result<Descriptor> text = make_memory_file_of("braid-node-config", proxy::to_json(plan));
   if (!text) return text.error();
@@ -79,6 +88,7 @@ Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluste
   options.arguments = {"braidd", "--config-fd", std::to_string(text->get())};
   options.environment = merge_environment(environ, {});
   options.inherited = {text->get(), plan.listen_fd, plan.ready_fd, plan.counters_fd};
+  if (secret) options.inherited.push_back(secret.get());
   for (const proxy::LinkConfig& link : plan.links) {
     if (link.fd >= 0) options.inherited.push_back(link.fd);
   }
@@ -95,6 +105,18 @@ Result<ChildId> Launcher::start_daemon(ChildProcesses& children, unsigned cluste
                       .report = {},
                       .pulse = {}});
   return child;
+}
+
+// The daemon reads it and closes it.
+Result<Descriptor> Launcher::make_secret_file() const {
+  if (!options_.secret) return error("the run has given no secret, and a link is to be sealed");
+  const auto bytes = options_.secret->bytes();
+  Result<Descriptor> file = make_memory_file("braid-secret", 0);
+  if (!file) return file;
+  if (const int problem = write_all(file->get(), {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+      problem != 0)
+    return error("the run's secret: {}", cause_and_cure(problem));
+  return file;
 }
 
 std::string Launcher::namespace_of(unsigned cluster) const {

@@ -70,6 +70,7 @@ class Launcher {
     Descriptor report;                                // the application's
     std::unique_ptr<SharedObject<dsm::Pulse>> pulse;  // of an application that was started
   };
+  Result<Descriptor> make_secret_file() const;
   std::string namespace_of(unsigned cluster) const;
   std::size_t index_of(unsigned cluster) const;
   const Node& node_of(unsigned cluster) const { return nodes_[index_of(cluster)]; }

@@ -181,6 +181,7 @@ std::vector<proxy::NodeConfig> equal_nodes(const settings::RunConfig& config, co
     node.misdirect = config.misdirect;
     node.capture_directory = config.capture.directory;
     node.capture_limit_mib = config.capture.limit_mib;
+    node.security.mode = config.security.mode;
     node.eal_memory_mib = config.dpdk.memory_mib;
     node.eal_prefix = fmt::format("{}-{}", run, k);
   }

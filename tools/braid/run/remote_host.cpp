@@ -80,6 +80,15 @@ Result<Message> begin_message(const RunOptions& options, const std::string& run,
                      {"is_quiet", options.is_quiet}};
   if (placed != nullptr) message["placed"] = *placed;
   for (const proxy::NodeConfig& plan : plans) message["plans"].push_back(proxy::to_json(plan));
+  if (options.secret) {
+    const stack::KeyView secret = options.secret->bytes();
+    const Result<std::optional<std::string>> credential = options.launcher->credential(secret);
+    if (!credential) return credential.error();
+    if (*credential)
+      message["credential"] = **credential;
+    else
+      message["secret"] = bytes_value({reinterpret_cast<const char*>(secret.data()), secret.size()});
+  }
   if (!options.sends_program) return message;
   std::ifstream file(options.application, std::ios::binary);
   const std::string program{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};

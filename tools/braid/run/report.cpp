@@ -72,15 +72,27 @@ std::uint64_t value_of(const CounterValues& counters, const std::string& name) {
 
 // Ordinary in every run: shown in columns, or only in the JSON.
 const std::set<std::string>& ordinary_counters() {
-  static const std::set<std::string> names = {"messages_sent",     "message_bytes_sent",
-                                              "messages_received", "message_bytes_received",
-                                              "packets_sent",      "packets_received",
-                                              "frame_bytes_sent",  "frame_bytes_received",
-                                              "retransmissions",   "acknowledgements_sent",
-                                              "misdirected",       "turns",
-                                              "idle_turns",        "sleeps",
-                                              "woken_by_clients",  "woken_by_links",
-                                              "woken_by_node",     "naps"};
+  static const std::set<std::string> names = {"messages_sent",
+                                              "message_bytes_sent",
+                                              "messages_received",
+                                              "message_bytes_received",
+                                              "packets_sent",
+                                              "packets_received",
+                                              "handshakes_aes_gcm",
+                                              "handshakes_chacha20",
+                                              "handshakes_plain",
+                                              "frame_bytes_sent",
+                                              "frame_bytes_received",
+                                              "retransmissions",
+                                              "acknowledgements_sent",
+                                              "misdirected",
+                                              "turns",
+                                              "idle_turns",
+                                              "sleeps",
+                                              "woken_by_clients",
+                                              "woken_by_links",
+                                              "woken_by_node",
+                                              "naps"};
   return names;
 }
 
@@ -199,6 +211,20 @@ std::string locks_table(const RunCosts& costs) {
   return table.empty() ? "" : table.render();
 }
 
+// Of the wire: "sealed with AES-256-GCM" or "plain", or both where links differ.
+std::string protection_text(const std::vector<std::string>& protections) {
+  std::string sealed;
+  bool any_plain = false;
+  for (const std::string& one : protections) {
+    if (one == "plain")
+      any_plain = true;
+    else
+      sealed += (sealed.empty() ? ", packets sealed with " : " and ") + one;
+  }
+  if (!any_plain) return sealed;
+  return sealed.empty() ? ", packets plain" : sealed + ", on links of shared memory plain";
+}
+
 std::string machine(const settings::RunConfig& c) {
   const auto several = [](unsigned n, const char* one, const char* many) {
     return fmt::format("{} {}", n, n == 1 ? one : many);
@@ -213,6 +239,17 @@ std::string machine(const settings::RunConfig& c) {
 
 }  // namespace
 
+std::vector<std::string> protections_of(const std::vector<ClusterReport>& clusters) {
+  std::set<std::string> all;
+  for (const ClusterReport& cluster : clusters) {
+    for (const CounterValues& proxy : cluster.proxies)
+      for (const auto& [name, value] : proxy)
+        if (const char* const protection = proxy::protection_of(name); protection != nullptr && value > 0)
+          all.insert(protection);
+  }
+  return {all.begin(), all.end()};
+}
+
 void subtract_before_reset(std::vector<ClusterReport>& clusters) {
   for (ClusterReport& cluster : clusters) {
     const Json given = parsed_report(cluster);
@@ -226,8 +263,8 @@ void subtract_before_reset(std::vector<ClusterReport>& clusters) {
 }
 
 std::string render_text(const RunReport& report) {
-  std::string text = fmt::format("braid: {}; {}\n", report.command.empty() ? "" : report.command.front(),
-                                 machine(report.config));
+  std::string text = fmt::format("braid: {}; {}{}\n", report.command.empty() ? "" : report.command.front(),
+                                 machine(report.config), protection_text(report.protections));
   if (report.config.faults.any()) {
     const settings::FaultConfig& f = report.config.faults;
     text += fmt::format(
@@ -258,6 +295,7 @@ Json render_json(const RunReport& report) {
   json["seed"] = report.config.faults.seed;
   json["status"] = report.status;
   json["failure"] = report.failure.empty() ? Json() : Json(report.failure);
+  json["security"] = report.protections;
   json["start_seconds"] = report.start_time.s();
   json["wall_seconds"] = report.run_time.s();
   const std::vector<Json> parsed = parsed_reports(report);

@@ -37,7 +37,12 @@ struct RunReport {
   Duration start_time;  // until all daemons were connected
   Duration run_time;    // of the applications
   std::vector<ClusterReport> clusters;
+  // How the packets of its sub-connections were protected (proxy::protection_of()); empty: there were none.
+  std::vector<std::string> protections;
 };
+
+// Of all proxies; before subtract_before_reset(), which begins their counters anew.
+std::vector<std::string> protections_of(const std::vector<ClusterReport>& clusters);
 
 // Where a program has called reset_figures(), its proxies' counters tell what came after it: what its report says that they were
 // before is subtracted.

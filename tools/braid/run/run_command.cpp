@@ -21,6 +21,7 @@
 #include "tools/braid/run/report.h"
 #include "tools/braid/run/show_plan.h"
 #include "tools/braid/run/supervisor.h"
+#include "tools/braid/secret/make_secret.h"
 
 namespace braid::cli {
 namespace {
@@ -162,6 +163,24 @@ void prepare_hosts(const Arguments& arguments, const Given& given,
   options.application = std::filesystem::absolute(options.application, problem).string();
 }
 
+// Frames of these runs go where others may be.
+bool leaves_this_host(const RunOptions& options) {
+  return !options.hosts.empty() || (options.config.wire == settings::Wire::kDpdk &&
+                                    options.config.dpdk.kind == settings::DpdkKind::kAfPacket);
+}
+
+void prepare_secret(RunOptions& options) {
+  if (options.config.security.mode == settings::SecurityMode::kOff) {
+    if (leaves_this_host(options))
+      fmt::print(stderr,
+                 "braid: security is off: packets between hosts are neither encrypted nor authenticated\n");
+    return;
+  }
+  const Result<std::shared_ptr<const stack::Secret>> secret = make_secret();
+  if (!secret) refuse(kLostDaemonStatus, secret.error().text);
+  options.secret = *secret;
+}
+
 int run_application(const Arguments& arguments, const Given& given) {
   RunOptions options;
   options.command = given.application();
@@ -180,6 +199,7 @@ int run_application(const Arguments& arguments, const Given& given) {
   }
   if (arguments.shows_plan) return show_plan(options);
   options.is_quiet = arguments.quiet;
+  prepare_secret(options);
   options.input = readers_of(arguments, given);
   options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());

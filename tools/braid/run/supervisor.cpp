@@ -475,6 +475,7 @@ class Supervisor {
     if (ran) report.run_time = earlier(timeline_.applications_ended(), now) - begun;
     report.clusters.resize(config_.clusters);
     for (const auto& host : hosts_) host->collect(report.clusters);
+    report.protections = protections_of(report.clusters);
     subtract_before_reset(report.clusters);
     for (const Member& member : members_) {
       if (member.pid == 0) continue;

@@ -13,6 +13,7 @@
 
 #include "base/result.h"
 #include "settings/run.h"
+#include "stack/secure/secret.h"
 #include "tools/braid/run/debugger.h"
 #include "tools/braid/run/hosts.h"
 #include "tools/braid/run/input_relay.h"
@@ -41,6 +42,9 @@ struct RunOptions {
   bool sends_program = false;
   std::string folder{};   // in which hosts run the application
   bool is_quiet = false;  // says nothing of threads that have no core
+  std::string folder{};   // in which hosts run the application
+  // Of this run's nodes; null: no link is sealed. Never printed, and in no file, environment or argument.
+  std::shared_ptr<const stack::Secret> secret{};
 };
 
 // Runs to the end. Blocks; takes over the signals of the process, whose only thread calls. The error is of

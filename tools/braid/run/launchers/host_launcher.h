@@ -1,12 +1,14 @@
-// How the braid-node of a host is started: with what exists on clusters already. Each launcher is a file of its own. Pure:
-// from names to a command line.
+// How the braid-node of a host is started, and how a run's secret reaches it: with what exists on clusters already. Each launcher is
+// a file of its own.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
+#include "stack/secure/raw_bytes.h"
 #include "tools/braid/run/hosts.h"
 
 namespace braid::cli {
@@ -16,8 +18,13 @@ class HostLauncher {
   virtual ~HostLauncher() = default;
   virtual const char* name() const = 0;
   // The words of the command that runs `words` on the host, with its standard input, output and error connected to those of
-  // the command. The first is looked for in PATH.
+  // the command. The first is looked for in PATH. Pure.
   virtual std::vector<std::string> command(const Host& host, const std::vector<std::string>& words) const = 0;
+  // Where others could read what passes through the command's standard input: a credential that holds the secret, which one host's
+  // processes of this user can open, once. Nothing: nobody can. Blocks while it is made. The error names the cure.
+  virtual Result<std::optional<std::string>> credential(stack::KeyView) const {
+    return std::optional<std::string>();
+  }
 };
 
 // On this host: for addresses of the loopback network.
@@ -29,6 +36,8 @@ std::unique_ptr<HostLauncher> slurm_launcher();
 // The hosts of that allocation, as Slurm gave them out: a slot for each task, and the addresses that Slurm has. Blocks while
 // scontrol is asked. An error: there is no allocation, or scontrol fails.
 Result<std::vector<Host>> slurm_hosts();
+// What a credential of the Slurm launcher holds, on the host that it is for. Blocks while MUNGE is asked.
+Result<std::string> open_slurm_credential(const std::string& credential);
 // How many tasks each node has, from Slurm's SLURM_TASKS_PER_NODE: "2(x3),1" is 2, 2, 2, 1.
 Result<std::vector<unsigned>> tasks_per_node(const std::string& text);
 

@@ -1,19 +1,67 @@
 #include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <optional>
 #include <sstream>
 
 #include "base/limits.h"
+#include "base/output_file.h"
 #include "base/process_end.h"
+#include "base/system_error.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/number_in.h"
+#include "tools/braid/process/pipe.h"
 #include "tools/braid/process/process.h"
 #include "tools/braid/run/launchers/host_launcher.h"
 #include "tools/braid/run/plan.h"
 
 namespace braid::cli {
 namespace {
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What a program of Slurm's or MUNGE's prints when it reads `input`.
+Result<std::string> ask(const std::string& name, std::vector<std::string> words,
+                        std::string_view input = {}) {
+  const Result<std::string> program = find_in_path(name, variable("PATH"));
+  if (!program) return program.error();
+  Result<Pipe> pipe = make_pipe();
+  if (!pipe) return pipe.error();
+  // A pipe takes what is that short.
+  if (const int problem = write_all(pipe->write.get(), input); problem != 0)
+    return error("{}: {}", name, cause_and_cure(problem));
+  pipe->write.close();
+  ProcessOptions options;
+  options.path = *program;
+  options.arguments = std::move(words);
+  options.arguments.insert(options.arguments.begin(), name);
+  options.environment = merge_environment(environ, {});
+  options.stdin_fd = pipe->read.get();
+  options.contained = false;
+  const Result<FinishedProcess> done = run_process(options);
+  if (!done) return done.error();
+  if (done->wait_status != 0)
+    return error("{} {}: {}", fmt::join(options.arguments, " "), describe_end(done->wait_status), done->err);
+  return done->out;
+}
+
+// The words that make `munge` and `unmunge` speak to the munged that Slurm speaks to.
+Result<std::vector<std::string>> munge_words() {
+  const Result<std::string> config = ask("scontrol", {"show", "config"});
+  if (!config) return config.error();
+  std::istringstream lines(*config);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t at = line.find("socket=");
+    if (line.starts_with("AuthInfo") && at != std::string::npos)
+      return std::vector<std::string>{"--socket", line.substr(at + 7, line.find_first_of(", ", at) - at - 7)};
+  }
+  return std::vector<std::string>();
+}
 
 class Slurm final : public HostLauncher {
  public:
@@ -28,29 +76,22 @@ class Slurm final : public HostLauncher {
     all.insert(all.end(), words.begin(), words.end());
     return all;
   }
+
+  // srun's streams are not encrypted; a credential is, with the cluster's key.
+  Result<std::optional<std::string>> credential(stack::KeyView secret) const override {
+    Result<std::vector<std::string>> words = munge_words();
+    if (!words) return words.error();
+    words->push_back(fmt::format("--restrict-uid={}", ::geteuid()));
+    const Result<std::string> made =
+        ask("munge", *words, {reinterpret_cast<const char*>(secret.data()), secret.size()});
+    if (!made)
+      return error(
+          "the run's secret cannot be hidden on its way through srun: {}; make munge work here and on every host, or take "
+          "--launcher ssh, or --security off",
+          made.error().text);
+    return std::optional(*made);
+  }
 };
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// What scontrol prints.
-Result<std::string> ask(std::vector<std::string> words) {
-  const Result<std::string> program = find_in_path("scontrol", variable("PATH"));
-  if (!program) return program.error();
-  ProcessOptions options;
-  options.path = *program;
-  words.insert(words.begin(), "scontrol");
-  options.arguments = std::move(words);
-  options.environment = merge_environment(environ, {});
-  options.contained = false;
-  const Result<FinishedProcess> done = run_process(options);
-  if (!done) return done.error();
-  if (done->wait_status != 0)
-    return error("scontrol {} {}: {}", options.arguments[1], describe_end(done->wait_status), done->err);
-  return done->out;
-}
 
 // The value of "NodeAddr=10.0.0.1" among other words; empty: there is none.
 std::string address_in(const std::string& text) {
@@ -68,6 +109,16 @@ bool is_ipv4(const std::string& text) {
 
 std::unique_ptr<HostLauncher> slurm_launcher() {
   return std::make_unique<Slurm>();
+}
+
+Result<std::string> open_slurm_credential(const std::string& credential) {
+  Result<std::vector<std::string>> words = munge_words();
+  if (!words) return words.error();
+  words->emplace_back("--metadata=/dev/null");
+  const Result<std::string> opened = ask("unmunge", *words, credential);
+  if (!opened)
+    return error("the run's secret cannot be read from what MUNGE has made of it: {}", opened.error().text);
+  return *opened;
 }
 
 Result<std::vector<unsigned>> tasks_per_node(const std::string& text) {
@@ -90,7 +141,7 @@ Result<std::vector<Host>> slurm_hosts() {
   const std::string nodes = variable("SLURM_JOB_NODELIST");
   if (nodes.empty())
     return error("--launcher slurm: this is not inside an allocation: start it by sbatch or salloc");
-  const Result<std::string> names = ask({"show", "hostnames", nodes});
+  const Result<std::string> names = ask("scontrol", {"show", "hostnames", nodes});
   if (!names) return names.error();
   const Result<std::vector<unsigned>> tasks = tasks_per_node(variable("SLURM_TASKS_PER_NODE"));
   if (!tasks) return tasks.error();
@@ -99,7 +150,7 @@ Result<std::vector<Host>> slurm_hosts() {
   for (std::string name; std::getline(lines, name);) {
     Host host{.name = name, .slots = hosts.size() < tasks->size() ? (*tasks)[hosts.size()] : 1};
     // Slurm knows the address even where the name has none; where it has only a name, that is looked up as any other.
-    const Result<std::string> about = ask({"show", "node", name, "--oneliner"});
+    const Result<std::string> about = ask("scontrol", {"show", "node", name, "--oneliner"});
     if (!about) return about.error();
     if (const std::string address = address_in(*about); is_ipv4(address)) host.addresses.push_back(address);
     hosts.push_back(std::move(host));
