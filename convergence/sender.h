@@ -30,6 +30,7 @@ class Sender {
   // Both ends begin at `start`.
   explicit Sender(std::uint32_t window_bytes, Position start = Position())
       : window_(window_bytes / kGranuleBytes),
+        max_run_bytes_(convergence::max_run_bytes(window_ * kGranuleBytes)),
         max_piece_bytes_(convergence::max_piece_bytes(window_ * kGranuleBytes)),
         next_(start),
         credit_(start) {
@@ -39,16 +40,16 @@ class Sender {
   }
 
   // The place of the next piece, or nothing while the receiver has not freed enough (CV-2). bytes <=
-  // max_piece_bytes().
+  // max_run_bytes().
   std::optional<Place> place(std::uint32_t bytes) const {
-    CHECK_LE(bytes, max_piece_bytes());
+    CHECK_LE(bytes, max_run_bytes());
     const std::uint32_t granules = granules_of(bytes);
     const std::uint32_t index = next_.value() & (window_ - 1);
     const std::uint32_t skip = index + granules > window_ ? window_ - index : 0;
     if (static_cast<std::uint32_t>(next_ - credit_) + skip + granules > window_) return std::nullopt;
     return Place{next_ + skip, static_cast<std::uint16_t>(skip)};
   }
-  // place(bytes) is next(). bytes <= max_piece_bytes().
+  // place(bytes) is next(). bytes <= max_run_bytes().
   bool has_place_at_next(std::uint32_t bytes) const { return granules_of(bytes) <= room_at_next_; }
   // The piece at `place` has been handed to a proxy.
   void sent(const Place& place, std::uint32_t bytes) {
@@ -83,6 +84,8 @@ class Sender {
     return credit_;
   }
 
+  // The longest message that can be one piece, and the length of the pieces of longer ones.
+  std::uint32_t max_run_bytes() const { return max_run_bytes_; }
   std::uint32_t max_piece_bytes() const { return max_piece_bytes_; }
   Position next() const { return next_; }
   Position credit() const { return credit_; }
@@ -95,6 +98,7 @@ class Sender {
   }
 
   std::uint32_t window_;  // granules, a power of two
+  std::uint32_t max_run_bytes_;
   std::uint32_t max_piece_bytes_;
   Position next_;
   Position credit_;

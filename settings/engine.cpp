@@ -38,12 +38,11 @@ constexpr Setting kSettings[] = {
          .option = "--page-bytes",
          .unit = "bytes",
          .help =
-             "length of a page of shared memory, which is fetched and protected as a whole: 4096, 8192 or 16384; "
+             "length of a page of shared memory, which is fetched and protected as a whole: 4096, 8192, 16384, 32768 or 65536; "
              "settings that count pages count pages of this length",
          .reason = "4096: what the kernel protects, and the least false sharing",
          .least = kMinPageBytes,
-         .most = kMaxPageBytes,
-         .beyond = "; a longer page does not fit in one piece of the transport"}),
+         .most = kMaxPageBytes}),
     constant<&E::flush_window>(
         {.name = "flush_window",
          .unit = "pages",
@@ -150,7 +149,7 @@ constinit const Schema kEngineSchema = {.settings = kSettings, .relations = kRel
 std::string window_problem(std::uint32_t window_kib, dsm::PageLength length) {
   const std::uint32_t least = least_window_kib(length);
   if (window_kib >= least) return {};
-  return fmt::format("{} KiB do not carry a page of {} bytes in one piece; take at least {}", window_kib,
+  return fmt::format("{} KiB do not carry a page of {} bytes in one message; take at least {}", window_kib,
                      length.bytes(), least);
 }
 

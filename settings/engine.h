@@ -44,7 +44,7 @@ struct EngineSettings {
 constexpr std::uint32_t least_window_kib(dsm::PageLength length) {
   constexpr std::size_t kDriverBytes = 64;  // more than what drivers of engines put before a message
   std::uint32_t kib = kMinWindowKib;
-  while (convergence::max_piece_bytes(kib * 1024) < dsm::min_room_bytes(length) + kDriverBytes) kib *= 2;
+  while (convergence::max_run_bytes(kib * 1024) < dsm::min_room_bytes(length) + kDriverBytes) kib *= 2;
   return kib;
 }
 // What is wrong with this window for pages of this length, and the cure; empty: nothing.

@@ -25,10 +25,9 @@ inline constexpr std::uint32_t kMaxHeapMib = 65'536;  // far less than the free 
 inline constexpr std::uint32_t kMinWindowKib = 32;
 inline constexpr std::uint32_t kMaxWindowKib = 16'384;
 
-// Of a page of shared memory in runs. What the kernel protects is no shorter; longer pages with their byte mask do not fit in
-// one piece of the transport (stack::kMaxPieceBytes).
+// Of a page of shared memory in runs. What the kernel protects is no shorter.
 inline constexpr std::uint32_t kMinPageBytes = 4096;
-inline constexpr std::uint32_t kMaxPageBytes = 16 * 1024;
+inline constexpr std::uint32_t kMaxPageBytes = 64 * 1024;
 
 // Why `fragmentation: ip` and af_packet exclude each other, and the cure.
 inline constexpr const char kNoFragments[] =

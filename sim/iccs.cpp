@@ -31,7 +31,7 @@ Iccs::Iccs(const IccsConfig& config, const settings::CostModel& model, Events& e
       ways_(std::size_t{config.clusters} * config.clusters) {
   shared_.last_in_first_out = config.mutant == ModelMutant::kLastInFirstOut;
   if (!has_proxies()) {
-    bypass_room_.resize(convergence::max_piece_bytes(config.window_bytes));
+    bypass_room_.resize(convergence::max_run_bytes(config.window_bytes));
     return;
   }
   make_network();

@@ -122,7 +122,7 @@ class Iccs final : private ProxyRun::Owner {
   // Room for a message of `bytes` from `compute_node` of `from`, to be written in place. Empty: there is
   // none, and on_room() tells when to try again. A reservation that is not committed is void at the next.
   // `bytes` is at most max_message_bytes().
-  std::uint32_t max_message_bytes() const { return convergence::max_piece_bytes(config_.window_bytes); }
+  std::uint32_t max_message_bytes() const { return convergence::max_run_bytes(config_.window_bytes); }
   MutableBytes reserve(ClusterId from, unsigned compute_node, ClusterId to, std::uint32_t bytes);
   // Sends the first `bytes` of the last reservation, at `at`, which may lie ahead of now: the compute node
   // has paid for the hand-over by then. What a lane was handed before comes first all the same. With trains (CV-11)

@@ -284,11 +284,11 @@ struct Refusal {
 constexpr std::size_t min_room_bytes(PageLength length) {
   return length.bytes() + length.mask_bytes() + 64;
 }
-// What the transport carries in one piece, less the drivers' headers.
-inline constexpr std::size_t kMaxPieceBytes = 32 * 1024 - 64;
-// The longest message that poll_transmit() writes. Pages of 32 KiB and more need transports with longer pieces.
+// So many short messages, or pages, leave as one: 32 KiB with the drivers' headers.
+inline constexpr std::size_t kMaxPackedMessageBytes = 32 * 1024 - 64;
+// The longest message that poll_transmit() writes: that, or one page that is longer.
 constexpr std::size_t max_message_bytes(PageLength length) {
-  return std::max(kMaxPieceBytes, min_room_bytes(length));
+  return std::max(kMaxPackedMessageBytes, min_room_bytes(length));
 }
 
 }  // namespace braid::dsm

@@ -57,12 +57,12 @@ std::string read_word(const Environment::Lookup& lookup, const char* name, E* va
 }
 
 // The settings know nothing of pages.
-static_assert(convergence::max_piece_bytes(settings::kMinWindowKib * 1024) >=
+static_assert(convergence::max_run_bytes(settings::kMinWindowKib * 1024) >=
                   kMessageHeaderBytes + min_room_bytes(PageLength()),
               "an engine's message fits the smallest window");
-static_assert(convergence::max_piece_bytes(settings::kMaxWindowKib * 1024) >=
+static_assert(convergence::max_run_bytes(settings::kMaxWindowKib * 1024) >=
                   kMessageHeaderBytes + max_message_bytes(PageLength(settings::kMaxPageBytes)),
-              "an engine's longest message is one piece");
+              "an engine's longest message can be one piece");
 static_assert(settings::kMaxWindowKib * 1024 <= convergence::kMaxWindowBytes);
 
 // Not a setting: `braid run` passes open descriptors. The bound is the most that a process can have.

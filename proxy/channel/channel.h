@@ -33,12 +33,12 @@ struct SendDescriptor {
   std::uint32_t message_offset;
   std::uint32_t message;
   std::uint32_t data_offset;  // in the data area
-  std::uint16_t bytes;        // of this piece, or of the whole train
+  std::uint32_t bytes;        // of this piece, or of the whole train
   std::uint16_t skip;
-  std::uint8_t kind;  // stack::RecordKind: kMessage or kCredit
-  std::uint8_t many_pieces;
+  std::uint8_t kind;      // stack::RecordKind: kMessage or kCredit
   std::uint8_t messages;  // of a train, whose lengths are the ring's next entry; else 0
-  std::uint8_t reserved;
+
+  constexpr bool many_pieces() const { return bytes != message_bytes; }
 };
 static_assert(sizeof(SendDescriptor) == 32);
 

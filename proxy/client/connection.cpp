@@ -130,14 +130,13 @@ void Connection::send_piece(std::uint32_t bytes, const Piece& piece) {
   d.message_offset = piece.message_offset;
   d.message = (piece.message_offset == 0 ? place_.position : message_).value();
   d.data_offset = data_offset_;
-  d.bytes = static_cast<std::uint16_t>(bytes);
+  d.bytes = bytes;
   d.skip = place_.skip;
   d.kind = static_cast<std::uint8_t>(stack::RecordKind::kMessage);
-  d.many_pieces = piece.many_pieces ? 1 : 0;
   if (piece.message_offset == 0) message_ = place_.position;
   sender_.sent(place_, bytes);
   room_bytes_ = 0;
-  if (piece.many_pieces)
+  if (d.many_pieces())
     lane_->push(d);
   else
     lane_->push_joinable(d, sender_.next());
@@ -155,7 +154,7 @@ SendStatus Connection::try_send_alone(ByteView message, unsigned compute_node) {
     choose_proxy(compute_node);
     if (const SendStatus status = take_room(bytes, compute_node); status != SendStatus::kSent) return status;
     if (bytes > 0) std::memcpy(lane_->data(data_offset_), message.data(), bytes);
-    send_piece(bytes, {bytes, 0, false});
+    send_piece(bytes, {bytes, 0});
   }
   ++counts_.messages_sent;
   return SendStatus::kSent;
@@ -183,7 +182,7 @@ void Connection::commit(std::uint32_t bytes) {
     if (bytes > 0) std::memmove(lane.data(lane.join_offset()), lane.data(data_offset_), bytes);
     join_train(bytes);
   } else {
-    send_piece(bytes, {bytes, 0, false});
+    send_piece(bytes, {bytes, 0});
   }
   ++counts_.messages_sent;
 }
@@ -191,8 +190,7 @@ void Connection::commit(std::uint32_t bytes) {
 SendStatus Connection::send(ByteView message, Duration timeout, unsigned compute_node) {
   if (message.size() > convergence::kMaxMessageBytes) return SendStatus::kTooLong;
   const auto total = static_cast<std::uint32_t>(message.size());
-  const std::uint32_t most = max_message_bytes();
-  const bool many = total > most;
+  const std::uint32_t most = sender_.max_piece_bytes();
   const Instant deadline = service_.now() + timeout;
   std::uint32_t offset = 0;
   Backoff backoff;
@@ -205,7 +203,7 @@ SendStatus Connection::send(ByteView message, Duration timeout, unsigned compute
     }
     if (status == SendStatus::kSent) {
       if (bytes > 0) std::memcpy(lane_->data(data_offset_), message.data() + offset, bytes);
-      send_piece(bytes, {total, offset, many});
+      send_piece(bytes, {total, offset});
       lanes_.publish();
       offset += bytes;
       if (offset == total) break;

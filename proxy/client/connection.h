@@ -37,7 +37,7 @@ enum class SendStatus : std::uint8_t {
   kSent,
   kNoCredit,     // the receiver has not taken enough yet: poll, try again
   kChannelFull,  // the proxies have not sent enough yet: poll, try again
-  kTooLong,      // longer than max_message_bytes(): send() cuts it
+  kTooLong,      // longer than max_message_bytes(): send() takes it
   kClosed,       // state() tells why
   kTimeout,      // send(): the deadline passed before the last byte was accepted
 };
@@ -87,12 +87,13 @@ class Connection {
   // sends the first `bytes` of it; a reservation that is not committed is void at the next call.
   MutableBytes reserve(std::uint32_t bytes, unsigned compute_node = 0, SendStatus* status = nullptr);
   void commit(std::uint32_t bytes);
-  // A message of any length up to convergence::kMaxMessageBytes; waits (and lets proxies run) until all of it
+  // A message of any length up to convergence::kMaxMessageBytes, in pieces that the proxies share; waits (and lets proxies run) until all of it
   // is accepted. Arrivals meanwhile stay where they are. After kTimeout the message is lost and the
   // connection closed, because a part of it may have left.
   [[nodiscard]] SendStatus send(ByteView message, Duration timeout, unsigned compute_node = 0);
-  // The longest message that try_send() and reserve() can ever take.
-  std::uint32_t max_message_bytes() const { return sender_.max_piece_bytes(); }
+  // The longest message that try_send() and reserve() can ever take. One proxy carries it, and the receiver hands it over
+  // where it arrived (CV-12).
+  std::uint32_t max_message_bytes() const { return sender_.max_run_bytes(); }
 
   // The lane that the last message was given to.
   unsigned last_lane() const { return proxy_; }
@@ -111,7 +112,6 @@ class Connection {
   struct Piece {
     std::uint32_t message_bytes;
     std::uint32_t message_offset;
-    bool many_pieces;
   };
   bool is_open() const {
     return !failed_ && cell_->state.load(std::memory_order_relaxed) == PortState::kOpen;

@@ -189,7 +189,7 @@ class SendLane {
   void account_train() {
     if (train_.accounted_messages == train_.messages) return;
     SendDescriptor& descriptor = *train_.descriptor;
-    descriptor.bytes = static_cast<std::uint16_t>(train_.bytes);
+    descriptor.bytes = train_.bytes;
     descriptor.message_bytes = train_.bytes;
     descriptor.messages = static_cast<std::uint8_t>(train_.messages);
     data_tail_ += unaccounted();

@@ -43,8 +43,8 @@ void Channel::take_lengths(Outgoing& message) {
 }
 
 bool Channel::permits_train(const SendDescriptor& d, const stack::TrainLengths& lengths) const {
-  return d.kind == static_cast<std::uint8_t>(stack::RecordKind::kMessage) && d.many_pieces == 0 &&
-         d.message_offset == 0 && d.messages <= train_limits_.messages && d.bytes <= train_limits_.bytes &&
+  return d.kind == static_cast<std::uint8_t>(stack::RecordKind::kMessage) && d.message_offset == 0 &&
+         d.messages <= train_limits_.messages && d.bytes <= train_limits_.bytes &&
          d.message_bytes == d.bytes && inside(d.data_offset, d.bytes, data_bytes) &&
          stack::is_train(lengths, d.messages, d.bytes);
 }
@@ -53,12 +53,13 @@ bool Channel::permits(const SendDescriptor& d, const stack::TrainLengths& length
   if (d.messages != 0) return permits_train(d, lengths);
   if (d.kind == static_cast<std::uint8_t>(stack::RecordKind::kCredit))
     return d.bytes == 0 && d.message_bytes == 0 && d.message_offset == 0;
-  if (d.kind != static_cast<std::uint8_t>(stack::RecordKind::kMessage) || d.many_pieces > 1) return false;
-  if (d.bytes > stack::kMaxPieceBytes || !inside(d.data_offset, d.bytes, data_bytes)) return false;
+  if (d.kind != static_cast<std::uint8_t>(stack::RecordKind::kMessage)) return false;
+  if (d.bytes > (d.many_pieces() ? stack::kMaxPieceBytes : convergence::kMaxRunBytes)) return false;
+  if (!inside(d.data_offset, d.bytes, data_bytes)) return false;
   if (d.message_bytes > convergence::kMaxMessageBytes || d.message_offset % convergence::kGranuleBytes != 0)
     return false;
   if (!inside(d.message_offset, d.bytes, d.message_bytes)) return false;
-  return d.many_pieces != 0 || (d.message_offset == 0 && d.bytes == d.message_bytes);
+  return true;
 }
 
 bool Channel::release() {

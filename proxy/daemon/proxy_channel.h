@@ -54,7 +54,7 @@ class Channel {
     r.position = Position(d.position);
     r.kind = static_cast<stack::RecordKind>(d.kind);
     r.protocol = mutant(Mutant::kForgetProtocol) ? stack::kMessages : port.protocol;
-    r.many_pieces = d.many_pieces != 0;
+    r.many_pieces = d.many_pieces();
     r.messages = d.messages;
     r.skip = d.skip;
     r.message_bytes = d.message_bytes;

@@ -158,11 +158,10 @@ TEST(RunConfig, RefusesContradictions) {
               HasSubstr("run.yaml:1:1: key 'window_kib': 100 is not a power of two; take 64 or 128"));
   EXPECT_THAT(refusal("engine: {page_bytes: 12288}\n"),
               HasSubstr("key 'engine.page_bytes': 12288 is not a power of two; take 8192 or 16384"));
-  EXPECT_THAT(refusal("engine: {page_bytes: 32768}\n"),
-              HasSubstr("4096 to 16384; a longer page does not fit in one piece of the transport"));
+  EXPECT_THAT(refusal("engine: {page_bytes: 131072}\n"), HasSubstr("4096 to 65536"));
   EXPECT_THAT(
-      refusal("window_kib: 64\nengine: {page_bytes: 16384}\n"),
-      HasSubstr("run.yaml:1:1: key 'window_kib': 64 KiB do not carry a page of 16384 bytes in one piece; "
+      refusal("window_kib: 64\nengine: {page_bytes: 32768}\n"),
+      HasSubstr("run.yaml:1:1: key 'window_kib': 64 KiB do not carry a page of 32768 bytes in one message; "
                 "take at least 128"));
   EXPECT_THAT(refusal("misdirect: true\n"),
               HasSubstr("run.yaml:1:1: key 'misdirect': with one proxy there is none"));

@@ -83,7 +83,7 @@ class Programs(unittest.TestCase):
                         self.assertEqual(sum(c["cluster_counts"]["homes_given"] for c in report["clusters"]), 0)
 
     def test_each_result_is_right_with_longer_pages(self):
-        for page_bytes, protocol in (("8192", "eager"), ("16384", "lazy")):
+        for page_bytes, protocol in (("8192", "eager"), ("16384", "lazy"), ("65536", "eager")):
             for name in ("jacobi", "gauss", "water", "barnes"):
                 with self.subTest(program=name, page_bytes=page_bytes):
                     report, output, _ = sim("--clusters", "3", "--compute", "1", "--protocol", protocol, "--page-bytes",
@@ -101,10 +101,10 @@ class Programs(unittest.TestCase):
         self.assertLess(pages_sent("--set", "engine.page_bytes=16384"), short / 2)
 
     def test_a_length_that_no_page_can_have_is_refused(self):
-        for words, text in ((("--page-bytes", "32768"), "4096 to 16384"),
-                            (("--page-bytes", "2048"), "4096 to 16384"),
+        for words, text in ((("--page-bytes", "131072"), "4096 to 65536"),
+                            (("--page-bytes", "2048"), "4096 to 65536"),
                             (("--page-bytes", "5000"), "is not a power of two; take 4096 or 8192"),
-                            (("--page-bytes", "16384", "--window-kib", "64"), "take at least 128")):
+                            (("--page-bytes", "32768", "--window-kib", "64"), "take at least 128")):
             _, _, errors = sim(*words, "jacobi", "--size", "32", expect=None)
             self.assertIn(text, errors)
 

@@ -45,13 +45,13 @@ struct Channel {
     bool copy = false;
   };
 
-  // Sends as a client does: whole if it is short, else in pieces. True when all of it has been handed over.
+  // Sends as a client does: in one piece if it can be one, else in shorter ones. True when all of it has been handed over.
   bool send_some() {
     const Bytes& m = outgoing.front();
     const auto total = static_cast<std::uint32_t>(m.size());
-    const bool many = total > sender.max_piece_bytes();
+    const bool many = total > sender.max_run_bytes();
     do {
-      const std::uint32_t bytes = std::min(total - offset, sender.max_piece_bytes());
+      const std::uint32_t bytes = many ? std::min(total - offset, sender.max_piece_bytes()) : total;
       const auto place = sender.place(bytes);
       if (!place) return false;
       if (offset == 0) first = place->position;

@@ -109,12 +109,19 @@ TEST(Sender, CreditIsRecognizedAfterHalfOfAllPositions) {  // CV-3
   }
 }
 
-TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-2
+TEST(Sender, MessagesInOnePieceAreThreeEighthsOfTheWindowAtMost) {  // CV-12
+  EXPECT_EQ(Sender(kMinWindowBytes).max_run_bytes(), 1536u);
+  EXPECT_EQ(Sender(256 << 10).max_run_bytes(), 96u << 10);
+  EXPECT_EQ(Sender(kMaxWindowBytes).max_run_bytes(), 96u << 10);
+  Sender s(kMinWindowBytes);
+  ASSERT_TRUE(s.place(1536).has_value());
+  EXPECT_DEATH((void)s.place(1537), "max_run_bytes");
+}
+
+TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-8
   EXPECT_EQ(Sender(kMinWindowBytes).max_piece_bytes(), 1024u);
   EXPECT_EQ(Sender(64 << 10).max_piece_bytes(), 16384u);
-  EXPECT_EQ(Sender(kMaxWindowBytes).max_piece_bytes(), 32768u) << "a record's length has 16 bits";
-  Sender s(kMinWindowBytes);
-  EXPECT_DEATH((void)s.place(1025), "max_piece_bytes");
+  EXPECT_EQ(Sender(kMaxWindowBytes).max_piece_bytes(), 32768u);
 }
 
 // has_place_at_next() agrees with place().
@@ -122,7 +129,7 @@ TEST(Sender, PlaceAtNextIsAPlaceWithoutAGap) {  // CV-2, CV-11
   Prng prng(7);
   Sender s(kWindow, Position(0) - 100);
   for (int step = 0; step < 20000; ++step) {
-    const auto bytes = static_cast<std::uint32_t>(prng.below(s.max_piece_bytes() + 1));
+    const auto bytes = static_cast<std::uint32_t>(prng.below(s.max_run_bytes() + 1));
     const auto place = s.place(bytes);
     ASSERT_EQ(s.has_place_at_next(bytes), place.has_value() && place->skip == 0) << "step " << step;
     if (!place || prng.below(4) == 0) {
@@ -155,7 +162,7 @@ TEST(Sender, NeverStarves) {  // CV-2, CV-3
     std::deque<Piece> pieces;
     const bool large_only = prng.chance(0.3);
     for (int i = 0; i < 3000; ++i) {
-      const std::uint32_t most = s.max_piece_bytes();
+      const std::uint32_t most = s.max_run_bytes();
       const auto bytes = static_cast<std::uint32_t>(
           large_only || prng.chance(0.3) ? most - prng.below(most / 8) : prng.below(most + 1));
       auto place = s.place(bytes);

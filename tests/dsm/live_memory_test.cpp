@@ -93,8 +93,8 @@ TEST_P(MemoryBy, EveryChangeTakesEffectAndKeepsTheBytes) {
 }
 
 TEST_P(MemoryBy, LongerPageOpensAndClosesAsAWhole) {
-  constexpr int kLongest = 16384 / sizeof(int), kNowhere = -1;
-  for (const std::size_t bytes : {8192u, 16384u}) {
+  constexpr int kLongest = 65536 / sizeof(int), kNowhere = -1;
+  for (const std::size_t bytes : {8192u, 16384u, 65536u}) {
     const auto touch = [&](int closed) {
       return in_a_process([=] {
         set_page_length(PageLength(bytes));

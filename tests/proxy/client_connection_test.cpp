@@ -42,7 +42,7 @@ TEST_F(ConnectionTest, MessageIsOneDescriptorWithItsBytes) {
   EXPECT_EQ(all[0].source_port, c->port().value());
   EXPECT_EQ(all[0].bytes, 100u);
   EXPECT_EQ(all[0].message_bytes, 100u);
-  EXPECT_EQ(all[0].many_pieces, 0u);
+  EXPECT_FALSE(all[0].many_pieces());
   const std::byte* const data = memory.begin() + memory.geometry().send_data(0, 0) + all[0].data_offset;
   EXPECT_TRUE(std::equal(kMessage.begin(), kMessage.end(), data));
   EXPECT_EQ(counts.messages_sent, 1u);
@@ -175,7 +175,7 @@ TEST_F(TrainConnectionTest, MessagesOfTwoConnectionsDoNotMix) {
 }
 
 TEST_F(ConnectionTest, CreditLimitsWhatIsSentAndItsReturnFreesIt) {
-  const std::vector<std::byte> quarter(c->max_message_bytes());
+  const std::vector<std::byte> quarter(opened().peer_window_bytes / 4);
   for (int i = 0; i < 4; ++i) ASSERT_EQ(c->try_send(quarter), SendStatus::kSent) << i;
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kNoCredit);
   EXPECT_EQ(counts.no_credit, 1u);
@@ -185,7 +185,7 @@ TEST_F(ConnectionTest, CreditLimitsWhatIsSentAndItsReturnFreesIt) {
 }
 
 TEST_F(ConnectionTest, CreditForUnsentMessagesIsIgnored) {
-  const std::vector<std::byte> quarter(c->max_message_bytes());
+  const std::vector<std::byte> quarter(opened().peer_window_bytes / 4);
   for (int i = 0; i < 4; ++i) ASSERT_EQ(c->try_send(quarter), SendStatus::kSent) << i;
   memory.cell(0).credit[0].store(1u << 20);
   EXPECT_EQ(c->try_send(kMessage), SendStatus::kNoCredit);
@@ -227,13 +227,13 @@ TEST_F(ConnectionTest, MessageThatIsTooLongIsRefusedWhole) {
 }
 
 TEST_F(ConnectionTest, SendCutsALongMessageIntoPiecesOfOneMessage) {
-  const std::vector<std::byte> large(2 * c->max_message_bytes() + 64);
+  const std::vector<std::byte> large(opened().peer_window_bytes / 2 + 64);
   ASSERT_EQ(c->send(large, 1_s), SendStatus::kSent);
   const std::vector<SendDescriptor> all = sent();
   ASSERT_EQ(all.size(), 3u);
   std::uint32_t offset = 0;
   for (const SendDescriptor& d : all) {
-    EXPECT_EQ(d.many_pieces, 1u);
+    EXPECT_TRUE(d.many_pieces());
     EXPECT_EQ(d.message, all[0].position);
     EXPECT_EQ(d.message_bytes, large.size());
     EXPECT_EQ(d.message_offset, offset);

@@ -262,24 +262,27 @@ TEST_F(Hostile, InvalidDescriptorsAreAViolation) {
     d.data_offset = 0xffffff00;
     d.message_bytes = d.bytes = 512;
   });
-  wrong("a piece that is too long", [](SendDescriptor& d, Raw&) { d.message_bytes = d.bytes = 32769; });
-  wrong("a piece that is far too long", [](SendDescriptor& d, Raw&) { d.message_bytes = d.bytes = 0xffff; });
+  wrong("a message in one piece that is too long",
+        [](SendDescriptor& d, Raw&) { d.message_bytes = d.bytes = convergence::kMaxRunBytes + 1; });
+  wrong("a message in one piece that is far too long",
+        [](SendDescriptor& d, Raw&) { d.message_bytes = d.bytes = 0xffffffff; });
+  wrong("a piece of many that is too long", [](SendDescriptor& d, Raw&) {
+    d.message_bytes = 100'000;
+    d.bytes = stack::kMaxPieceBytes + 1;
+  });
   wrong("a message shorter than its piece", [](SendDescriptor& d, Raw&) { d.message_bytes = 63; });
-  wrong("a message longer than its only piece", [](SendDescriptor& d, Raw&) { d.message_bytes = 65; });
-  wrong("a message that is too long", [](SendDescriptor& d, Raw&) {
-    d.message_bytes = convergence::kMaxMessageBytes + 1;
-    d.many_pieces = 1;
-  });
+  wrong("a message that is too long",
+        [](SendDescriptor& d, Raw&) { d.message_bytes = convergence::kMaxMessageBytes + 1; });
   wrong("a piece outside its message", [](SendDescriptor& d, Raw&) {
+    d.message_bytes = 100;
     d.message_offset = 64;
-    d.many_pieces = 1;
   });
+  wrong("a whole message that begins behind its beginning",
+        [](SendDescriptor& d, Raw&) { d.message_offset = 64; });
   wrong("an offset between granules", [](SendDescriptor& d, Raw&) {
     d.message_bytes = 1000;
     d.message_offset = 3;
-    d.many_pieces = 1;
   });
-  wrong("a half truth", [](SendDescriptor& d, Raw&) { d.many_pieces = 2; });
   wrong("no kind", [](SendDescriptor& d, Raw&) { d.kind = 0; });
   wrong("the control plane's kind", [](SendDescriptor& d, Raw&) { d.kind = 3; });
   wrong("an unknown kind", [](SendDescriptor& d, Raw&) { d.kind = 200; });
@@ -349,7 +352,8 @@ TEST_F(Hostile, TrainsThatBreakARuleAreAViolation) {  // CV-11
   expect_refused("data far beyond", {32, 32}, [](Train& t, Raw&) { t.descriptor.data_offset = 0xffffffc0; });
   expect_refused("a credit", {0, 0}, [](Train& t, Raw&) { t.descriptor.kind = 2; });
   expect_refused("the control plane's kind", {8, 8}, [](Train& t, Raw&) { t.descriptor.kind = 3; });
-  expect_refused("of a message of many pieces", {8, 8}, [](Train& t, Raw&) { t.descriptor.many_pieces = 1; });
+  expect_refused("of a message of many pieces", {8, 8},
+                 [](Train& t, Raw&) { t.descriptor.message_bytes += 8; });
 }
 
 TEST_F(Hostile, TrainWithoutItsLengthsIsAViolation) {  // CV-11
@@ -416,8 +420,7 @@ TEST_F(Hostile, InvalidWordsHarmNoOther) {
     d.message = static_cast<std::uint32_t>(prng.next());
     d.skip = static_cast<std::uint16_t>(prng.next());
     if (prng.chance(0.3)) {
-      d.many_pieces = 1;
-      d.message_bytes = 64 + static_cast<std::uint32_t>(prng.below(1u << 20));
+      d.message_bytes = 65 + static_cast<std::uint32_t>(prng.below(1u << 20));
       d.message_offset = static_cast<std::uint32_t>(prng.below((d.message_bytes - 64) / 64 + 1) * 64);
     }
     if (prng.chance(0.2)) {
@@ -426,7 +429,7 @@ TEST_F(Hostile, InvalidWordsHarmNoOther) {
       d.kind = 2;
       d.position = static_cast<std::uint32_t>(prng.next());
     }
-    if (raw.room() > 1 && d.kind == 1 && d.many_pieces == 0 && prng.chance(0.5)) {
+    if (raw.room() > 1 && d.kind == 1 && !d.many_pieces() && prng.chance(0.5)) {
       Train t = train(o, {24, 40});
       t.descriptor.position = d.position;
       t.descriptor.skip = d.skip;

@@ -363,8 +363,47 @@ TEST(Messages, OfManyPiecesAreCutAndRejoined) {
           },
           [&] { return got; }));
     }
-    EXPECT_EQ(c.out->try_send(numbered(1, 40000)), SendStatus::kTooLong);
-    EXPECT_EQ(c.out->max_message_bytes(), 32768u);
+    EXPECT_EQ(c.out->max_message_bytes(), 98304u);
+    EXPECT_EQ(c.out->try_send(numbered(1, 98305)), SendStatus::kTooLong);
+  }
+}
+
+// One proxy carries it, and it is handed over where it arrived.
+TEST(Messages, LongOnesThatWereWrittenInPlaceArriveInPlace) {  // CV-12
+  for (const bool ordered : {true, false}) {
+    SCOPED_TRACE(ordered ? "ordered" : "unordered");
+    Nodes m({2, 2});
+    auto a = m.client(0);
+    auto b = m.client(1);
+    ConnectionOptions o;
+    o.ordered = ordered;
+    const Pair c = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), kPort, o);
+    const std::uint32_t sizes[] = {32769, 65536 + 8192, c.out->max_message_bytes(), 1};
+    std::uint32_t sent = 0, got = 0;
+    std::vector<const std::byte*> places;
+    ASSERT_TRUE(until(
+        [&] {
+          while (sent < 400) {
+            const std::uint32_t bytes = sizes[sent % std::size(sizes)];
+            const MutableBytes room = c.out->reserve(bytes, sent);
+            if (room.empty()) break;
+            ASSERT_EQ(room.size(), bytes);
+            const auto message = numbered(sent, bytes);
+            std::copy(message.begin(), message.end(), room.begin());
+            c.out->commit(bytes);
+            ++sent;
+          }
+          a->endpoint(0).flush();
+          b->endpoint(0).poll([&](Connection&, ByteView message) {
+            EXPECT_TRUE(message.size() == 1 || intact(message));
+            if (ordered) EXPECT_EQ(message.size(), sizes[got % std::size(sizes)]);
+            places.push_back(message.data());
+            ++got;
+          });
+        },
+        [&] { return got == 400; }));
+    const auto [first, last] = std::minmax_element(places.begin(), places.end());
+    EXPECT_LT(*last - *first, static_cast<std::ptrdiff_t>(o.window_bytes)) << "all of them lay in the window";
   }
 }
 

@@ -107,10 +107,11 @@ TEST(ProxyChannel, PermitsWhatAClientsLibrarySends) {
   credit.kind = static_cast<std::uint8_t>(stack::RecordKind::kCredit);
   EXPECT_TRUE(channel->permits(credit));
   SendDescriptor piece = whole_message(64);
-  piece.many_pieces = 1;
   piece.message_bytes = 4096;
   piece.message_offset = 128;
   EXPECT_TRUE(channel->permits(piece));
+  piece.message_offset = 4096 - 64;
+  EXPECT_TRUE(channel->permits(piece)) << "the last";
 }
 
 TEST(ProxyChannel, RefusesDescriptorsThatNoLibraryWrites) {
@@ -124,18 +125,14 @@ TEST(ProxyChannel, RefusesDescriptorsThatNoLibraryWrites) {
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.kind = 3; })) << "the control plane's";
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.data_offset = kSendBytes - 63; })) << "beyond its data area";
   EXPECT_TRUE(refused([](SendDescriptor& d) { d.data_offset = 0xffffffff; })) << "an overflow";
-  EXPECT_TRUE(refused([](SendDescriptor& d) { d.message_bytes = d.bytes = stack::kMaxPieceBytes + 1; }));
-  EXPECT_TRUE(refused([](SendDescriptor& d) { d.message_bytes = 65; })) << "half a message in one piece";
-  EXPECT_TRUE(refused([](SendDescriptor& d) { d.many_pieces = 2; }));
+  EXPECT_TRUE(refused([](SendDescriptor& d) { d.message_bytes = 63; })) << "more than its message";
+  EXPECT_TRUE(refused([](SendDescriptor& d) { d.message_offset = 64; }))
+      << "a whole message behind its beginning";
   EXPECT_TRUE(refused([](SendDescriptor& d) {
-    d.many_pieces = 1;
     d.message_bytes = 128;
     d.message_offset = 63;
   })) << "an offset inside a granule";
-  EXPECT_TRUE(refused([](SendDescriptor& d) {
-    d.many_pieces = 1;
-    d.message_bytes = convergence::kMaxMessageBytes + 1;
-  }));
+  EXPECT_TRUE(refused([](SendDescriptor& d) { d.message_bytes = convergence::kMaxMessageBytes + 1; }));
   EXPECT_TRUE(refused([](SendDescriptor& d) {
     d.kind = static_cast<std::uint8_t>(stack::RecordKind::kCredit);
   })) << "a credit with bytes";
@@ -232,7 +229,6 @@ TEST_F(TrainChannel, RefusesTrainsThatNoLibraryWrites) {
   EXPECT_TRUE(refused([](D&, Lengths& l) { l[0] = 65535; }));
   EXPECT_TRUE(refused([](D& d, Lengths&) { d.message_bytes = 80; }));
   EXPECT_TRUE(refused([](D& d, Lengths&) { d.message_offset = 64; }));
-  EXPECT_TRUE(refused([](D& d, Lengths&) { d.many_pieces = 1; }));
   EXPECT_TRUE(
       refused([](D& d, Lengths&) { d.kind = static_cast<std::uint8_t>(stack::RecordKind::kCredit); }));
   EXPECT_TRUE(refused([](D& d, Lengths&) { d.data_offset = kSendBytes - 71; }));

@@ -386,7 +386,7 @@ Result<std::string> idle_messages(const SimulationOptions& options, const std::s
   const Result<sim::MachineConfig> machine = machine_config(options, *model);
   if (!machine) return machine.error();
   const sim::IccsConfig& config = machine->iccs;
-  const std::uint32_t most = convergence::max_piece_bytes(config.window_bytes);
+  const std::uint32_t most = convergence::max_run_bytes(config.window_bytes);
   if (step == 0 || first > last || last > most)
     return error("--idle-message: '{}': 0 to {} bytes, in steps of at least 1, are possible", range, most);
   std::string csv = "bytes,cycles,send,network,receive\n";
