@@ -42,7 +42,6 @@ struct RunOptions {
   bool sends_program = false;
   std::string folder{};   // in which hosts run the application
   bool is_quiet = false;  // says nothing of threads that have no core
-  std::string folder{};   // in which hosts run the application
   // Of this run's nodes; null: no link is sealed. Never printed, and in no file, environment or argument.
   std::shared_ptr<const stack::Secret> secret{};
 };
