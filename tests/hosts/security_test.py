@@ -27,7 +27,7 @@ MARKER = b"only-for-the-members-of-this-run"
 # CBOR's "secret", and a string of 32 bytes.
 SECRET_KEY = rb"fsecretX\x20"
 # The node of cluster 1 is told of another secret than it was sent.
-OTHER_SECRET = f"""if b'{{\\n  "cluster": 1,' in begin:
+OTHER_SECRET = f"""if b'\\n  "cluster": 1,' in begin:
     begin, changes = re.subn(rb"({SECRET_KEY.decode()}).{{32}}", lambda found: found[1] + b"x" * 32, begin, flags=re.DOTALL)
     assert changes == 1
 """
