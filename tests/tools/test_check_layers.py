@@ -92,6 +92,8 @@ FORBIDDEN_INCLUDES = [
     ("dsm/engine/a.h", '"dsm/engine/engine.h"', "stand below it"),
     ("dsm/engine/types.h", '"dsm/engine/pages.h"', "none of its parts"),
     ("dsm/engine/page_length.h", '"dsm/engine/types.h"', "a part of the engine's vocabulary"),
+    ("stack/secure/a.cpp", '"stack/wire/segment.h"', "nothing of packets"),
+    ("stack/a.cpp", "<openssl/evp.h>", "only stack/secure"),
     ("dsm/engine/engine.cpp", '"dsm/api.h"', "joins its parts"),
     ("dsm/program/a.cpp", '"dsm/engine/engine.h"', "nothing of the host"),
     ("sim/shell/a.cpp", '"dsm/engine/engine.h"', "no protocol"),
