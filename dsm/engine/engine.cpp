@@ -15,6 +15,7 @@
 #include "dsm/engine/locks.h"
 #include "dsm/engine/messages.h"
 #include "dsm/engine/nodes.h"
+#include "dsm/engine/object_names.h"
 #include "dsm/engine/outbox.h"
 #include "dsm/engine/pages.h"
 #include "dsm/engine/refusals.h"
@@ -46,13 +47,14 @@ struct Engine::State {
         nodes(config.compute_nodes),
         words(config.lock_words),
         taken(config.compute_nodes),
+        addresses{.heap = config.heap_address},
         outbox(config),
         notices(config),
         acquires(config),
         pages(config, memory, outbox, nodes, counts, refusals, notices),
-        locks(config, outbox, nodes, pages, words),
+        locks(config, outbox, nodes, pages, words, addresses),
         barriers(config, outbox, nodes, pages, notices),
-        sync(config, outbox, nodes, pages, locks),
+        sync(config, outbox, nodes, pages, locks, addresses),
         allocations(config, outbox, nodes, pages) {}
 
   bool lazy() const { return config.protocol == Protocol::kLazy; }
@@ -250,6 +252,7 @@ struct Engine::State {
   ComputeNodes nodes;
   LockWords words;
   TakenLocks taken;
+  ObjectAddresses addresses;
   Outbox outbox;
   WriteNotices notices;
   Acquires acquires;
@@ -479,6 +482,11 @@ std::string Engine::explain_wait(std::uint16_t node) const {
       return fmt::format("waits until its cluster's writes are visible, to free lock {}", n.sync);
   }
   return {};
+}
+
+void Engine::place_objects(std::uint32_t first, std::uint64_t address) {
+  state_->addresses.first_apart = first;
+  state_->addresses.apart = address;
 }
 
 std::string Engine::locks_of(std::uint16_t node) const {

@@ -24,13 +24,15 @@ std::size_t most_large_sets(const EngineConfig& c) {
 
 }  // namespace
 
-Locks::Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, LockWords& words)
+Locks::Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, LockWords& words,
+             const ObjectAddresses& addresses)
     : config_(config),
       self_(config.cluster),
       outbox_(outbox),
       nodes_(nodes),
       pages_(pages),
       words_(words),
+      addresses_(addresses),
       local_(config.locks),
       chains_(config.locks, initial_chain()),
       // What the explorer copies is allocated here.

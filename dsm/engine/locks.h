@@ -30,7 +30,8 @@ namespace braid::dsm {
 
 class Locks {
  public:
-  Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, LockWords& words);
+  Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, LockWords& words,
+        const ObjectAddresses& addresses);
 
   // True if the node has it now; otherwise the node waits.
   bool lock(std::uint16_t node, LockId lock);
@@ -137,7 +138,7 @@ class Locks {
   // Nothing is kept of a lock at an address that is in its initial state.
   void tidy(LockId lock);
   void tidy_chain(LockId lock);
-  std::string name(LockId lock) const { return name_of_object(config_, "lock", lock.value(), numbered()); }
+  std::string name(LockId lock) const { return name_of_object(addresses_, "lock", lock.value(), numbered()); }
 
   std::uint32_t most_uses(const Local& l) const;
   std::uint8_t most_rounds() const;
@@ -162,6 +163,7 @@ class Locks {
   ComputeNodes& nodes_;
   Pages& pages_;
   LockWords& words_;
+  const ObjectAddresses& addresses_;
   std::vector<Local> local_;  // of numbered locks
   std::vector<Chain> chains_;
   SparseTable<Local> at_addresses_;

@@ -3,7 +3,8 @@
 //
 //     0 ... numbered - 1 | numbered + (address - beginning of the heap) / 4
 //
-// Nothing of the object is at the address.
+// Where part of the heap has addresses of its own, that part's are counted behind the others (ObjectAddresses). Nothing of
+// the object is at the address.
 #pragma once
 
 #include <fmt/core.h>
@@ -26,12 +27,25 @@ inline ClusterId keeper_of(const EngineConfig& config, std::uint32_t id, std::ui
   return keeper(config, id < numbered ? id : (id - numbered) / addresses_per_page(config.page_length));
 }
 
+// The addresses of objects, for texts.
+struct ObjectAddresses {
+  std::uint64_t heap = 0;  // EngineConfig::heap_address
+  // The objects from this one on, counted without the numbered ones, are at other addresses.
+  std::uint32_t first_apart = ~std::uint32_t{0};
+  std::uint64_t apart = 0;
+
+  // Of the object with this place behind the numbered ones.
+  std::uint64_t operator[](std::uint32_t place) const {
+    return place < first_apart ? heap + std::uint64_t{place} * kAddressBytes
+                               : apart + std::uint64_t{place - first_apart} * kAddressBytes;
+  }
+};
+
 // For a user: "lock 5", "the lock at 0x7e9000000010". Allocates.
-inline std::string name_of_object(const EngineConfig& config, const char* kind, std::uint32_t id,
+inline std::string name_of_object(const ObjectAddresses& addresses, const char* kind, std::uint32_t id,
                                   std::uint32_t numbered) {
   if (id < numbered) return fmt::format("{} {}", kind, id);
-  return fmt::format("the {} at {:#x}", kind,
-                     config.heap_address + std::uint64_t{id - numbered} * kAddressBytes);
+  return fmt::format("the {} at {:#x}", kind, addresses[id - numbered]);
 }
 
 }  // namespace braid::dsm

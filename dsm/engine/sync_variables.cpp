@@ -59,8 +59,9 @@ constexpr std::uint8_t kRegistered = 1;
 }  // namespace
 
 SyncVariables::SyncVariables(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages,
-                             Locks& locks)
+                             Locks& locks, const ObjectAddresses& addresses)
     : config_(config),
+      addresses_(addresses),
       self_(config.cluster),
       outbox_(outbox),
       nodes_(nodes),
@@ -367,7 +368,7 @@ std::string SyncVariables::explain(const ComputeNode& node) const {
     }
     return "for {}";
   };
-  const std::string name = name_of_object(config_, name_of(type_of(op)), node.call.id, count_of(op));
+  const std::string name = name_of_object(addresses_, name_of(type_of(op)), node.call.id, count_of(op));
   return fmt::format("{}, which is at cluster {}", fmt::format(fmt::runtime(what()), name),
                      home(op, node.call.id).value());
 }

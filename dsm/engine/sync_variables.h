@@ -29,7 +29,8 @@ namespace braid::dsm {
 
 class SyncVariables {
  public:
-  SyncVariables(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, Locks& locks);
+  SyncVariables(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, Locks& locks,
+                const ObjectAddresses& addresses);
 
   // The node waits at least until the engine has handled this cluster's messages to itself.
   void begin(std::uint16_t node, const SyncCall& call);
@@ -88,6 +89,7 @@ class SyncVariables {
   std::size_t length(const Variable& v) const;
 
   const EngineConfig config_;
+  const ObjectAddresses& addresses_;
   const ClusterId self_;
   Outbox& outbox_;
   ComputeNodes& nodes_;

@@ -25,6 +25,7 @@
 #include "dsm/program/end_record.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/object_ids.h"
 #include "dsm/program/program_signals.h"
 
 namespace braid::dsm {
@@ -265,6 +266,10 @@ std::optional<PageId> Runtime::allocate_alone(unsigned local, const Allocation& 
 Result<void> Runtime::share_globals() {
   const GlobalsWindow& globals = globals_window();
   if (globals.pages == 0) return {};
+  {
+    const std::lock_guard hold(combiner_);
+    combiner_.engine().place_objects(first_place_of_globals(shape().heap_pages), globals.address);
+  }
   Allocation allocation;
   allocation.bytes = page_length().bytes_of(globals.pages);
   allocation.placement = Placement::first_touch();

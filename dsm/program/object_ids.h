@@ -14,10 +14,18 @@ namespace braid::dsm {
 inline constexpr std::uint32_t kNumberedLocks = kLocks + 2;
 
 // EngineConfig::addresses for a heap of so many pages: of a very large one (16 GiB) only the beginning has objects.
+inline constexpr std::uint32_t kMostAddresses = 0xffff'ffffu - 0x1'0000u;
 constexpr std::uint32_t addresses_of(std::uint32_t heap_pages, PageLength length) {
-  constexpr std::uint64_t kMost = 0xffff'ffffu - 0x1'0000u;
-  return static_cast<std::uint32_t>(std::min(std::uint64_t{heap_pages} * addresses_per_page(length), kMost));
+  return static_cast<std::uint32_t>(
+      std::min(std::uint64_t{heap_pages} * addresses_per_page(length), std::uint64_t{kMostAddresses}));
 }
+
+// The places of objects at addresses, behind the numbered ones: those of the heap's one range, and behind them those of the
+// program's globals where these are shared (heap.h).
+std::uint32_t first_place_of_globals(std::uint32_t heap_pages);
+// Whether an object may have this address: a multiple of kAddressBytes in shared memory, as far as that is known before the
+// machine has a size.
+bool can_name_object(const void* address);
 
 // The number of the object at `address`. Ends the program with a message that names the call if there can be none: not shared
 // memory, or not a multiple of kAddressBytes.

@@ -25,20 +25,49 @@ std::uint32_t object_id(const char* call, const void* address, std::uint32_t num
   if (at % kAddressBytes != 0)
     fail("{} was called with address {:#x}: addresses of objects are multiples of {}", call, at,
          kAddressBytes);
+  const std::uint32_t first_of_globals = first_place_of_globals(heap_pages);
+  if (in_globals(at))
+    return numbered + first_of_globals +
+           static_cast<std::uint32_t>((at - globals_window().address) / kAddressBytes);
   const std::uint64_t place = (at - kHeapAddress) / kAddressBytes;
-  if (place >= addresses_of(heap_pages, page_length())) {
+  if (place >= first_of_globals) {
     fail(
         "{} was called with address {:#x}: only the first {} MiB of shared memory have objects; allocate their "
         "addresses earlier",
-        call, at, (std::uint64_t{addresses_of(heap_pages, page_length())} * kAddressBytes) >> 20);
+        call, at, (std::uint64_t{first_of_globals} * kAddressBytes) >> 20);
   }
   return numbered + static_cast<std::uint32_t>(place);
 }
 
 namespace {
 
+std::uint32_t addresses_of_globals() {
+  return addresses_of(globals_window().pages, page_length());
+}
+
+}  // namespace
+
+std::uint32_t first_place_of_globals(std::uint32_t heap_pages) {
+  return addresses_of(heap_pages, page_length()) - addresses_of_globals();
+}
+
+bool can_name_object(const void* address) {
+  const auto at = reinterpret_cast<std::uintptr_t>(address);
+  if (at % kAddressBytes != 0) return false;
+  return in_globals(at) || (at - kHeapAddress) / kAddressBytes < kMostAddresses - addresses_of_globals();
+}
+
+namespace {
+
 std::uintptr_t address_of(std::uint32_t id, std::uint32_t numbered) {
-  return id < numbered ? 0 : kHeapAddress + std::uintptr_t{id - numbered} * kAddressBytes;
+  if (id < numbered) return 0;
+  const std::uint32_t place = id - numbered;
+  const Host* const host = current_host();
+  const std::uint32_t first_of_globals =
+      host != nullptr ? first_place_of_globals(host->shape().heap_pages) : ~std::uint32_t{0};
+  return place < first_of_globals
+             ? kHeapAddress + std::uintptr_t{place} * kAddressBytes
+             : globals_window().address + std::uintptr_t{place - first_of_globals} * kAddressBytes;
 }
 
 std::string name_of(const char* kind, std::uint32_t id, std::uint32_t numbered) {

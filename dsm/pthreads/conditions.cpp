@@ -1,8 +1,9 @@
-// Condition variables. One takes the number of a condition of the machine when it is first used. Further ones, and all of a
+// Condition variables. One is the condition of the machine at its address. Those that are not in shared memory, and all of a
 // program that calls one that gives up (pthread_cond_timedwait()), have their state in memory under a guard.
 #include <errno.h>
 
 #include "dsm/program/failure.h"
+#include "dsm/program/object_ids.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -12,8 +13,6 @@ namespace {
 
 // As the C library's static initialiser: zeros.
 struct Condition {
-  std::uint32_t number;
-  std::uint32_t stamp;
   // Where the state is in memory: those that wait, how many of them may go, and how many were let go so far: one that came
   // after a signal does not take it.
   std::uint32_t waiting;
@@ -27,23 +26,20 @@ Condition& of(pthread_cond_t* condition) {
   return *reinterpret_cast<Condition*>(condition);
 }
 
-std::uint32_t condition_of(Condition& condition) {
-  if (uses_timed_waits()) return kNoNumber;
-  const std::uint32_t number = number_in(shared().conditions, &condition.number, &condition.stamp);
-  return number == kNoNumber ? number : number - 1;
+bool is_condition(const pthread_cond_t* condition) {
+  return !uses_timed_waits() && can_name_object(condition);
 }
 
-void wait_directly(unsigned condition, pthread_mutex_t* mutex) {
+void wait_directly(const pthread_cond_t* condition, pthread_mutex_t* mutex) {
   constexpr auto kCall = "pthread_cond_wait()";
   if (!started()) fail_alone(kCall);
-  if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber)
-    return calling_node_of(kCall).condition_wait(condition, lock);
+  if (is_lock(mutex)) return calling_node_of(kCall).condition_wait_at(condition, mutex);
   unsigned count = 0;
   {
     // A signal of a thread that has got the mutex since comes after the wait has begun: both need the guard.
     Guard guard(guard_of(mutex));
     release_under_guard(guard, mutex, &count);
-    guard.wait(condition, kCall);
+    guard.wait_at(condition, kCall);
   }
   take_after_wait(mutex, count);
 }
@@ -72,16 +68,16 @@ int wait_in_memory(Condition& condition, pthread_mutex_t* mutex, const timespec*
 }
 
 int signal(pthread_cond_t* object, bool all) {
-  Condition& condition = of(object);
-  if (const std::uint32_t number = condition_of(condition); number != kNoNumber) {
+  if (is_condition(object)) {
     if (!started()) return 0;
     Node node = calling_node_of("pthread_cond_signal()");
     if (all)
-      node.condition_broadcast(number);
+      node.condition_broadcast_at(object);
     else
-      node.condition_signal(number);
+      node.condition_signal_at(object);
     return 0;
   }
+  Condition& condition = of(object);
   Guard guard(condition_guard_of(&condition));
   if (condition.waiting > condition.permits) {
     condition.permits = all ? condition.waiting : condition.permits + 1;
@@ -109,29 +105,19 @@ extern "C" {
 int WRAPPED(pthread_cond_init)(pthread_cond_t* object, const pthread_condattr_t* attributes) {
   clockid_t clock = CLOCK_REALTIME;
   if (attributes != nullptr) ::pthread_condattr_getclock(attributes, &clock);
-  Condition& condition = of(object);
-  const Condition before = condition;
-  condition = {};
-  condition.clock = clock;
-  if (before.number != 0 && before.stamp == stamp_of(&condition.number, before.number)) {
-    condition.number = before.number;
-    condition.stamp = before.stamp;
-  }
+  of(object) = {};
+  of(object).clock = clock;
   return 0;
 }
 
-int WRAPPED(pthread_cond_destroy)(pthread_cond_t* condition) {
-  return on_private([=] {
-    give_number(shared().conditions, &of(condition).number, &of(condition).stamp);
-    return 0;
-  });
+int WRAPPED(pthread_cond_destroy)(pthread_cond_t*) {
+  return 0;
 }
 
 int WRAPPED(pthread_cond_wait)(pthread_cond_t* condition, pthread_mutex_t* mutex) {
   return on_private([=] {
     if (is_errorcheck_and_not_held(mutex)) return EPERM;
-    if (const std::uint32_t number = condition_of(of(condition)); number != kNoNumber)
-      return wait_directly(number, mutex), 0;
+    if (is_condition(condition)) return wait_directly(condition, mutex), 0;
     return wait_in_memory(of(condition), mutex, nullptr, 0);
   });
 }

@@ -11,8 +11,8 @@ namespace {
       {.first = kFirstGuard,
        .count = kGuards,
        .what = "mutexes, semaphores and read-write locks whose state is in memory",
-       .cure = "use fewer of them at once; mutexes have locks of their own as long as there are few, and the "
-               "program calls neither pthread_mutex_trylock() nor a call with a time limit"});
+       .cure = "use fewer of them at once; mutexes are locks of their own where the program calls neither "
+               "pthread_mutex_trylock() nor pthread_mutex_timedlock()"});
   name_own_locks({.first = kFirstConditionGuard,
                   .count = kConditionGuards,
                   .what = "condition variables whose state is in memory",
@@ -29,7 +29,7 @@ namespace {
                   .cure = "create and join threads less often"});
   name_own_locks({.first = kNumbersLock,
                   .count = 1,
-                  .what = "the numbers of mutexes, conditions, barriers and keys",
+                  .what = "the numbers of barriers and keys",
                   .cure = "initialise and destroy them less often"});
 }
 

@@ -6,6 +6,7 @@
 #include "base/prng.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
+#include "dsm/program/object_ids.h"
 #include "dsm/program/stack_trace.h"
 #include "dsm/program/thread_host.h"
 
@@ -23,8 +24,8 @@ void keep_order() {
   if (started()) joined_host("pthread").keep_order();
 }
 
-std::vector<unsigned>& early_locks() {
-  static std::vector<unsigned> all;
+std::vector<const void*>& early_locks() {
+  static std::vector<const void*> all;
   return all;
 }
 
@@ -38,6 +39,16 @@ Guard::~Guard() {
 void Guard::wait(unsigned condition, const char* call) {
   if (!started()) fail_alone(call);
   calling_node_of(call).condition_wait(condition, lock_);
+}
+
+void Guard::wait_at(const void* condition, const char* call) {
+  if (!started()) fail_alone(call);
+  (void)calling_node_of(call);
+  Host& host = joined_host(call);
+  (void)host.sync(static_cast<unsigned>(host.current_node()),
+                  {.op = SyncOp::kConditionWait,
+                   .id = object_id(call, condition, kConditions, host.shape().heap_pages),
+                   .lock = LockId(lock_)});
 }
 
 void Guard::wake(unsigned condition) {
@@ -120,11 +131,7 @@ void give_number(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t*
   *stamp = 0;
 }
 
-template std::uint32_t number_in(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
-template std::uint32_t number_in(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
 template std::uint32_t number_in(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
-template void give_number(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
-template void give_number(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
 template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
 
 std::string place_of_call() {

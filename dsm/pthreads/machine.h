@@ -41,19 +41,16 @@ inline constexpr unsigned kGuards =
 inline constexpr unsigned kConditionGuards =
     64;  // never held while another of them is taken, but a guard may be
 inline constexpr unsigned kAtomicGuards = 64;
-inline constexpr unsigned kMutexes =
-    kLocks - kGuards - kConditionGuards - kAtomicGuards - 3;  // with a lock of their own
-inline constexpr unsigned kFirstGuard = kMutexes;
+inline constexpr unsigned kFirstGuard = kLocks - kGuards - kConditionGuards - kAtomicGuards - 3;
 inline constexpr unsigned kFirstConditionGuard = kFirstGuard + kGuards;
 inline constexpr unsigned kFirstAtomicGuard = kFirstConditionGuard + kConditionGuards;
 inline constexpr unsigned kOutputLock = kLocks - 3;   // of output, in simulation
 inline constexpr unsigned kThreadsLock = kLocks - 2;  // of Shared's table of threads
-inline constexpr unsigned kNumbersLock = kLocks - 1;  // of Shared's numbers and keys
+inline constexpr unsigned kNumbersLock = kLocks - 1;  // of Shared's numbers of barriers, and keys
 
 inline constexpr unsigned kWaits =
     4096;  // conditions for those that wait for an object in memory, by its address
-inline constexpr unsigned kOwnConditions = kConditions - kWaits - 1;
-inline constexpr unsigned kFirstWait = kOwnConditions;
+inline constexpr unsigned kFirstWait = kConditions - kWaits - 1;
 inline constexpr unsigned kThreadEnds =
     kConditions - 1;  // a thread has ended; main() waits in pthread_exit()
 
@@ -109,9 +106,7 @@ struct alignas(4096) Shared {
   bool main_waits;
   bool ending;
   // kNumbersLock
-  alignas(4096) Numbers<kMutexes> mutexes;
-  Numbers<kOwnConditions> conditions;
-  Numbers<kMaxBarriers> barriers;
+  alignas(4096) Numbers<kMaxBarriers> barriers;
   alignas(4096) std::array<Key, kMaxKeys> keys;
   std::uint32_t key_count;
 };
@@ -123,7 +118,7 @@ Shared& shared();
 struct Self {
   Thread* thread = nullptr;  // nullptr: main()
   void* stack = nullptr;     // in shared memory
-  // The mutexes with a lock of their own that it has, as far as there is room for those that need not be counted.
+  // The mutexes with a lock of the machine that it has, as far as there is room for those that need not be counted.
   struct Held {
     const void* mutex = nullptr;
     unsigned count = 0;
@@ -149,8 +144,8 @@ Node calling_node_of(const char* call);
 // Host::keep_order(): before what threads of a cluster do to the same memory without a lock.
 void keep_order();
 
-// The mutexes with a lock of their own that main() has had since before the machine was started.
-std::vector<unsigned>& early_locks();
+// The mutexes with a lock of the machine that main() has had since before the machine was started.
+std::vector<const void*>& early_locks();
 
 // A lock of the machine while it lives; nothing before the machine is started, when nobody else is there.
 class Guard {
@@ -162,6 +157,8 @@ class Guard {
   // Frees the lock, waits until wake() was called with the same condition, and takes it again; may return without.
   // `call`: for the message that nobody can, before the machine is started.
   void wait(unsigned condition, const char* call);
+  // The same with the condition of the machine at that address.
+  void wait_at(const void* condition, const char* call);
   void wake(unsigned condition);  // all that wait
   // Frees the lock for a moment, and sleeps. False: `deadline` has passed already.
   bool sleep_before(const timespec& deadline, clockid_t clock);
@@ -200,11 +197,7 @@ std::uint32_t number_in(Numbers<kLimit>& numbers, std::uint32_t* number, std::ui
 // Gives it back; the object has none then.
 template <unsigned kLimit>
 void give_number(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t* stamp);
-extern template std::uint32_t number_in(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
-extern template std::uint32_t number_in(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
 extern template std::uint32_t number_in(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
-extern template void give_number(Numbers<kMutexes>&, std::uint32_t*, std::uint32_t*);
-extern template void give_number(Numbers<kOwnConditions>&, std::uint32_t*, std::uint32_t*);
 extern template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
 
 // Ends the program with a message: nobody is there who could end the wait.
@@ -230,8 +223,8 @@ bool run_until_exit(void (*function)(void*), void* argument);
 void run_variable_destructors();
 
 // Mutexes, for conditions.cpp: gives one up and takes it back, whatever its kind and how often the caller has it. An error
-// number if the caller does not have it. The lock of the machine that it is; kNoNumber: its state is in memory.
-std::uint32_t lock_of(pthread_mutex_t* mutex);
+// number if the caller does not have it. Whether it is the lock of the machine at its address; otherwise its state is in memory.
+bool is_lock(const pthread_mutex_t* mutex);
 void release_for_wait(pthread_mutex_t* mutex, unsigned* count);
 void take_after_wait(pthread_mutex_t* mutex, unsigned count);
 bool is_errorcheck_and_not_held(pthread_mutex_t* mutex);

@@ -1,13 +1,15 @@
-// Mutexes and spin locks. A mutex takes the number of a lock of the machine when it is first used; its token stays in the
-// cluster that uses it, and nothing is written where the mutex stands. Further mutexes, and all of a program that calls
-// one that does not wait for ever (pthread_mutex_trylock(), pthread_mutex_timedlock()), have their state in memory, where
-// a guard protects it: so many may be held at once in any order.
+// Mutexes and spin locks. A mutex is the lock of the machine at its address: its token stays in the cluster that uses it, and
+// nothing is written where the mutex stands, or read but its kind. All mutexes of a program that calls one that does not wait for
+// ever (pthread_mutex_trylock(), pthread_mutex_timedlock()), and those that are not in shared memory, have their state in
+// memory, where a guard protects it: so many may be held at once in any order. A lock of the machine will not do there: a try may
+// fail while its token is on its way, and a wait for it cannot end early.
 #include <errno.h>
 
 #include <algorithm>
 #include <cstring>
 
 #include "dsm/program/failure.h"
+#include "dsm/program/object_ids.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -17,9 +19,8 @@ namespace {
 
 // As the C library's: zeros but for the kind, which its static initialisers set.
 struct Mutex {
-  std::uint32_t number;
-  std::uint32_t stamp;
-  std::uint32_t holder;  // a thread's index and 1, where the state is in memory
+  std::uint32_t unused[2];
+  std::uint32_t holder;  // a thread's index and 1, where the state is in memory; so are `awaited` and `count`
   std::uint32_t awaited;
   int kind;
   std::uint32_t count;
@@ -43,10 +44,6 @@ Self::Held* held_by_caller(const Mutex& mutex) {
   return nullptr;
 }
 
-bool early_has(unsigned lock) {
-  return std::find(early_locks().begin(), early_locks().end(), lock) != early_locks().end();
-}
-
 [[noreturn]] void fail_held_already() {
   fail("pthread_mutex_lock(){}: the calling thread has this mutex already, and would wait for itself",
        place_of_call().c_str());
@@ -54,16 +51,17 @@ bool early_has(unsigned lock) {
 
 // --- With a lock of the machine
 
-void take_lock(unsigned lock) {
-  if (started()) return calling_node_of("pthread_mutex_lock()").lock(lock);
-  if (early_has(lock)) fail_held_already();
-  early_locks().push_back(lock);
+void take_lock(const Mutex& mutex) {
+  if (started()) return calling_node_of("pthread_mutex_lock()").lock_at(&mutex);
+  auto& early = early_locks();
+  if (std::find(early.begin(), early.end(), &mutex) != early.end()) fail_held_already();
+  early.push_back(&mutex);
 }
 
-int give_lock(unsigned lock) {
-  if (started()) return calling_node_of("pthread_mutex_unlock()").unlock(lock), 0;
+int give_lock(const Mutex& mutex) {
+  if (started()) return calling_node_of("pthread_mutex_unlock()").unlock_at(&mutex), 0;
   auto& early = early_locks();
-  const auto found = std::find(early.begin(), early.end(), lock);
+  const auto found = std::find(early.begin(), early.end(), &mutex);
   if (found == early.end()) return EPERM;
   early.erase(found);
   return 0;
@@ -73,14 +71,14 @@ bool is_counted(const Mutex& mutex) {
   return kind_of(mutex) == PTHREAD_MUTEX_RECURSIVE_NP || kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK_NP;
 }
 
-int lock_direct(Mutex& mutex, unsigned lock) {
+int lock_direct(const Mutex& mutex) {
   if (Self::Held* const held = held_by_caller(mutex)) {
     if (kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK_NP) return EDEADLK;
     if (kind_of(mutex) != PTHREAD_MUTEX_RECURSIVE_NP) fail_held_already();
     ++held->count;
     return 0;
   }
-  take_lock(lock);
+  take_lock(mutex);
   if (own.held_count < Self::kMaxHeld) {
     own.held[own.held_count++] = {&mutex, 1};
   } else {
@@ -93,7 +91,7 @@ int lock_direct(Mutex& mutex, unsigned lock) {
   return 0;
 }
 
-int unlock_direct(Mutex& mutex, unsigned lock) {
+int unlock_direct(const Mutex& mutex) {
   if (Self::Held* const held = held_by_caller(mutex)) {
     if (--held->count > 0) return 0;
     *held = own.held[--own.held_count];
@@ -103,7 +101,7 @@ int unlock_direct(Mutex& mutex, unsigned lock) {
       fail("pthread_mutex_unlock(){}: the calling thread does not have this mutex", place_of_call().c_str());
     --own.more_held;
   }
-  return give_lock(lock);
+  return give_lock(mutex);
 }
 
 // --- With its state in memory, under its guard
@@ -155,15 +153,13 @@ Spin& of(pthread_spinlock_t* lock) {
 
 }  // namespace
 
-std::uint32_t lock_of(pthread_mutex_t* mutex) {
-  if (uses_tries()) return kNoNumber;
-  const std::uint32_t number = number_in(shared().mutexes, &of(mutex).number, &of(mutex).stamp);
-  return number == kNoNumber ? number : number - 1;
+bool is_lock(const pthread_mutex_t* mutex) {
+  return !uses_tries() && can_name_object(mutex);
 }
 
 bool is_errorcheck_and_not_held(pthread_mutex_t* mutex) {
   if (kind_of(of(mutex)) != PTHREAD_MUTEX_ERRORCHECK_NP) return false;
-  if (lock_of(mutex) != kNoNumber) return held_by_caller(of(mutex)) == nullptr;
+  if (is_lock(mutex)) return held_by_caller(of(mutex)) == nullptr;
   const Guard guard(guard_of(mutex));
   return of(mutex).holder != caller_index();
 }
@@ -176,9 +172,9 @@ void release_under_guard(Guard& guard, pthread_mutex_t* mutex, unsigned* count) 
 }
 
 void release_for_wait(pthread_mutex_t* mutex, unsigned* count) {
-  if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) {
+  if (is_lock(mutex)) {
     *count = 0;
-    if (give_lock(lock) != 0)
+    if (give_lock(of(mutex)) != 0)
       fail("pthread_cond_wait(){}: the calling thread does not have the mutex", place_of_call().c_str());
     return;
   }
@@ -187,7 +183,7 @@ void release_for_wait(pthread_mutex_t* mutex, unsigned* count) {
 }
 
 void take_after_wait(pthread_mutex_t* mutex, unsigned count) {
-  if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) return take_lock(lock);
+  if (is_lock(mutex)) return take_lock(of(mutex));
   Guard guard(guard_of(mutex));
   (void)lock_in_memory(guard, of(mutex), nullptr, 0);
   of(mutex).count = count;
@@ -235,38 +231,29 @@ int WRAPPED(pthread_mutex_init)(pthread_mutex_t* mutex, const pthread_mutexattr_
   return on_private([=] {
     if (robust != PTHREAD_MUTEX_STALLED)
       refuse("pthread_mutex_init() of a robust mutex", "threads do not die one by one");
-    // One that is initialised again keeps its number.
-    Mutex& m = of(mutex);
-    const Mutex before = m;
-    m = {};
-    m.kind = kind;
-    if (before.number != 0 && before.stamp == stamp_of(&m.number, before.number)) {
-      m.number = before.number;
-      m.stamp = before.stamp;
-    }
+    of(mutex) = {};
+    of(mutex).kind = kind;
     return 0;
   });
 }
 
 int WRAPPED(pthread_mutex_destroy)(pthread_mutex_t* mutex) {
   return on_private([=] {
-    Mutex& m = of(mutex);
-    if (m.holder != 0) return EBUSY;
-    give_number(shared().mutexes, &m.number, &m.stamp);
-    return 0;
+    const bool held = is_lock(mutex) ? held_by_caller(of(mutex)) != nullptr : of(mutex).holder != 0;
+    return held ? EBUSY : 0;
   });
 }
 
 int WRAPPED(pthread_mutex_lock)(pthread_mutex_t* mutex) {
   return on_private([=] {
-    if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) return lock_direct(of(mutex), lock);
+    if (is_lock(mutex)) return lock_direct(of(mutex));
     return lock_before(mutex, nullptr, 0);
   });
 }
 
 int WRAPPED(pthread_mutex_unlock)(pthread_mutex_t* mutex) {
   return on_private([=] {
-    if (const std::uint32_t lock = lock_of(mutex); lock != kNoNumber) return unlock_direct(of(mutex), lock);
+    if (is_lock(mutex)) return unlock_direct(of(mutex));
     Guard guard(guard_of(mutex));
     return unlock_in_memory(guard, of(mutex));
   });

@@ -295,7 +295,7 @@ std::uint64_t start_machine(void*) {
   else
     begin_simulated(cluster);
   Node main = calling_node_of("pthread_create()");
-  for (const unsigned lock : early_locks()) main.lock(lock);
+  for (const void* const lock : early_locks()) main.lock_at(lock);
   return 0;
 }
 

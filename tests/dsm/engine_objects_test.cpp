@@ -153,6 +153,13 @@ TEST_F(ObjectsTest, WaitingNodeIsToldWhichAddress) {
             "waits for others to come to the barrier at 0x8004, which is at cluster 1");
 }
 
+TEST_F(ObjectsTest, TextsKnowObjectsThatAreApart) {
+  m.engine(0).place_objects(addresses_per_page(PageLength()), 0x400000);
+  locks(0, lock_at(0, 2));
+  locks(0, lock_at(1, 3));
+  EXPECT_EQ(m.engine(0).locks_of(0), "the lock at 0x7008, the lock at 0x40000c");
+}
+
 TEST_F(ObjectsTest, NothingIsKeptOfAnObjectInItsInitialState) {  // LK-11, SY-8
   struct Counter final : StateSink {
     std::size_t values_seen = 0;

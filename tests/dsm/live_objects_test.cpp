@@ -9,6 +9,8 @@
 #include "base/prng.h"
 #include "dsm/api.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/globals.h"
+#include "dsm/program/heap.h"
 #include "dsm/program/host.h"
 #include "dsm/program/object_ids.h"
 #include "tests/dsm/live_machine.h"
@@ -36,6 +38,33 @@ TEST(LocksOfTheRuntime, AreNamedByWhatTheyAreFor) {
   EXPECT_EQ(name_of_lock(LockId(4000)), "the runtime's lock of this test");
   EXPECT_STREQ(own_locks(LockId(4001))->cure, "end it");
   EXPECT_EQ(name_of_lock(LockId(4002)), "lock 4002");
+}
+
+// Four pages of globals in a heap of ten.
+TEST(ObjectsInGlobals, HavePlacesBehindThoseOfTheHeap) {
+  constexpr std::uint32_t kPages = 10, kNumbered = 3;
+  const std::uintptr_t globals = 0x10000;
+  const GlobalsWindow before = globals_window();
+  set_globals_window({globals, 4});
+  const std::uint32_t a_page = addresses_per_page(page_length());
+  const auto id = [&](std::uintptr_t address) {
+    const auto* const at = reinterpret_cast<const void*>(address);  // NOLINT
+    EXPECT_TRUE(can_name_object(at));
+    return object_id("f()", at, kNumbered, kPages);
+  };
+  EXPECT_EQ(id(kHeapAddress), kNumbered);
+  EXPECT_EQ(id(kHeapAddress + 6 * page_length().bytes() - 4), kNumbered + 6 * a_page - 1);
+  EXPECT_EQ(id(globals), kNumbered + 6 * a_page);
+  EXPECT_EQ(id(globals + 4 * page_length().bytes() - 4), kNumbered + addresses_of(kPages, page_length()) - 1);
+  const auto can = [](std::uintptr_t address) {
+    return can_name_object(reinterpret_cast<const void*>(address));  // NOLINT
+  };
+  EXPECT_FALSE(can(globals + 2));
+  EXPECT_FALSE(can(globals - 4));
+  EXPECT_FALSE(can(globals + 4 * page_length().bytes()));
+  EXPECT_FALSE(can(kHeapAddress - 4));
+  EXPECT_FALSE(can(reinterpret_cast<std::uintptr_t>(&before))) << "a private stack";
+  set_globals_window(before);
 }
 
 TEST_P(Objects, EachCellHasALock) {

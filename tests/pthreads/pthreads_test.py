@@ -68,6 +68,23 @@ class Pthreads(unittest.TestCase):
     def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
         self.assertEqual(self.compare("tries"), "tries: 0 wrong\n")
 
+    def test_mutexes_and_conditions_in_any_number_and_anywhere(self):
+        self.assertEqual(self.compare("objects"), "objects: 0 wrong\n")
+
+    def test_the_report_names_the_global_and_the_allocation_that_a_lock_is(self):
+        loop = "for (int i = 0; i < 300; ++i) {{ pthread_mutex_lock({0}); ++number; usleep(100); pthread_mutex_unlock({0}); }}"
+        for lock, begin, kind, place in (("&table[3]", "", "global", "table"),
+                                         ("heap", "heap = calloc(1, 4096);", "allocation", "main at a.c")):
+            with self.subTest(kind=kind):
+                self.run_thread(loop.format(lock), f"{begin} pthread_create(&other, 0, f, 0);", after="pthread_join(other, 0);",
+                                before="static pthread_mutex_t table[9], *heap; static pthread_t other;")
+                report = self.folder / "report.json"
+                live(2, "./a", folder=self.folder, options=("--report", report, "--compute", "1"))
+                locks = [lock for cluster in json.loads(report.read_text())["clusters"]
+                         for lock in cluster["application"]["report"]["costly_locks"]]
+                owners = [lock["allocated"] for lock in locks if lock["allocated"]]
+                self.assertTrue(any(o["kind"] == kind and place in o["place"] for o in owners), locks)
+
     def test_the_cxx_library(self):
         self.assertEqual(self.compare("cxx"), "cxx: 0 wrong\n")
 

@@ -65,6 +65,9 @@ class Simulated(unittest.TestCase):
     def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
         self.assertEqual(self.compare(FOLDER / "tries.c"), "tries: 0 wrong\n")
 
+    def test_mutexes_and_conditions_in_any_number_and_anywhere(self):
+        self.assertEqual(self.compare(FOLDER / "objects.c", machines=((1, 5), (3, 2))), "objects: 0 wrong\n")
+
     def test_the_cxx_library(self):
         self.assertEqual(self.compare(FOLDER / "cxx.cpp"), "cxx: 0 wrong\n")
 
