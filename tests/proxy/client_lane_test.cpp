@@ -196,7 +196,9 @@ struct TrainTest : testing::Test {
   std::vector<std::vector<std::uint16_t>> lengths() {
     std::vector<std::vector<std::uint16_t>> all;
     for (const Taken& t : taken())
-      all.push_back(t.lengths.empty() ? std::vector<std::uint16_t>{t.descriptor.bytes} : t.lengths);
+      all.push_back(t.lengths.empty()
+                        ? std::vector<std::uint16_t>{static_cast<std::uint16_t>(t.descriptor.bytes)}
+                        : t.lengths);
     return all;
   }
   using Lengths = std::vector<std::vector<std::uint16_t>>;

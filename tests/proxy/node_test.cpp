@@ -396,7 +396,9 @@ TEST(Messages, LongOnesThatWereWrittenInPlaceArriveInPlace) {  // CV-12
           a->endpoint(0).flush();
           b->endpoint(0).poll([&](Connection&, ByteView message) {
             EXPECT_TRUE(message.size() == 1 || intact(message));
-            if (ordered) EXPECT_EQ(message.size(), sizes[got % std::size(sizes)]);
+            if (ordered) {
+              EXPECT_EQ(message.size(), sizes[got % std::size(sizes)]);
+            }
             places.push_back(message.data());
             ++got;
           });
