@@ -5,13 +5,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
 
 #include "base/processors.h"
 #include "tools/braid/run/core_claims.h"
@@ -324,6 +328,25 @@ TEST(CoreClaims, WhatIsRefusedIsNotHeld) {
   CoreClaims first;
   EXPECT_THAT(first.place(host, equal_clusters(1, 1, 4)).why_not, Not(IsEmpty()));
   EXPECT_THAT(CoreClaims::taken(host), IsEmpty());
+}
+
+// A socket that is connected, here to itself, refuses those who look, and its name is not free.
+TEST(CoreClaims, ACoreThatIsTakenAfterTheLookIsLeftOutAndTheOthersAreKept) {
+  const HostProcessors host = unreal_host();
+  const Descriptor other(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  sockaddr_un name{};
+  name.sun_family = AF_UNIX;
+  constexpr std::string_view kName = "braid-core-5001";
+  kName.copy(name.sun_path + 1, kName.size());
+  const auto* const address = reinterpret_cast<const sockaddr*>(&name);
+  const auto length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + kName.size());
+  ASSERT_EQ(::bind(other.get(), address, length), 0);
+  ASSERT_EQ(::connect(other.get(), address, length), 0);
+  EXPECT_THAT(CoreClaims::taken(host), IsEmpty());
+  CoreClaims claims;
+  EXPECT_THAT(claims.place(host, equal_clusters(1, 1, 1)).clusters,
+              ElementsAre(PlacedCluster{0, {5000}, {5002}}));
+  EXPECT_THAT(CoreClaims::taken(host), ElementsAre(5000, 5002)) << "5001 refuses, still";
 }
 
 // Without descriptors nobody is asked, and nobody is kept from anything.
