@@ -27,11 +27,11 @@ inline constexpr std::uint32_t kMinWindowBytes = 4096;
 inline constexpr std::uint32_t kMaxWindowBytes = 16u << 20;
 
 // A message up to this length can be one piece, which lies in one run of granules and is handed over there (CV-12). Longer
-// ones could starve: one may waste almost its own length at the ring's end, and up to a quarter of the window may be
-// consumed but not yet returned as credit: m + m + W/4 <= W.
+// ones could starve: the application may hold one, the next may waste almost its own length at the ring's end, and up to a
+// quarter of the window may be consumed but not yet returned as credit: m + m + m + W/4 <= W.
 inline constexpr std::uint32_t kMaxRunBytes = 96u << 10;
 constexpr std::uint32_t max_run_bytes(std::uint32_t window_bytes) {
-  return std::min(window_bytes / 8 * 3, kMaxRunBytes);
+  return std::min(window_bytes / 4, kMaxRunBytes);
 }
 
 // The pieces of a message that may take several: short enough that all proxies have work of one.

@@ -226,6 +226,8 @@ std::optional<Conflict> window_is_a_power(const C& c) {
 }
 
 std::optional<Conflict> window_carries_a_page(const C& c) {
+  if (c.engine.page_bytes != EngineSettings::kAuto && !dsm::PageLength::valid(c.engine.page_bytes))
+    return std::nullopt;
   const std::string problem = window_problem(c.window_kib, c.engine.page_length());
   if (problem.empty()) return std::nullopt;
   return Conflict{{"window_kib", "engine.page_bytes"}, problem};
@@ -384,8 +386,8 @@ std::optional<Conflict> incidents_leave_a_proxy(const C& c) {
 constexpr Relation kRunRelations[] = {
     relation<C, window_is_a_power>("window_kib is a power of two"),
     relation<C, window_carries_a_page>(
-        "three eighths of window_kib carry a page of engine.page_bytes with its byte mask: 64 for 16384, 128 for 32768, 256 for "
-        "65536"),
+        "a quarter of window_kib carries a page of engine.page_bytes with its byte mask: 128 for 16384, 256 for 32768, "
+        "512 for 65536"),
     relation<C, there_is_another_proxy>("misdirect needs two proxies and a wire that is not udp"),
     relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500"),
     relation<C, wire_delivers_fragments>(

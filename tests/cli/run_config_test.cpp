@@ -162,7 +162,7 @@ TEST(RunConfig, RefusesContradictions) {
   EXPECT_THAT(
       refusal("window_kib: 64\nengine: {page_bytes: 32768}\n"),
       HasSubstr("run.yaml:1:1: key 'window_kib': 64 KiB do not carry a page of 32768 bytes in one message; "
-                "take at least 128"));
+                "take at least 256"));
   EXPECT_THAT(refusal("misdirect: true\n"),
               HasSubstr("run.yaml:1:1: key 'misdirect': with one proxy there is none"));
   EXPECT_THAT(refusal("clusters: 34\nwire: dpdk\n"),

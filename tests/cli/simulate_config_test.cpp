@@ -145,7 +145,7 @@ TEST(SimulatedEngine, MachineHasTheLengthOfAPage) {
   EXPECT_EQ(machine("heap_mib: 3")->page_length, dsm::PageLength(16384));
   const Result<sim::MachineConfig> refused = machine("window_kib: 32");
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.error().text, testing::HasSubstr("take at least 64"));
+  EXPECT_THAT(refused.error().text, testing::HasSubstr("take at least 128"));
 }
 
 TEST(SimulatedEngine, ModelsHaveConstants) {

@@ -87,7 +87,7 @@ class Programs(unittest.TestCase):
             for name in ("jacobi", "gauss", "water", "barnes"):
                 with self.subTest(program=name, page_bytes=page_bytes):
                     report, output, _ = sim("--clusters", "3", "--compute", "1", "--protocol", protocol, "--page-bytes",
-                                            page_bytes, name, *self.SMALL[name])
+                                            page_bytes, "--window-kib", "512", name, *self.SMALL[name])
                     self.assertIn("verified", output)
                     self.assertEqual(report["config"]["engine"]["page_bytes"], int(page_bytes))
 
@@ -104,7 +104,7 @@ class Programs(unittest.TestCase):
         for words, text in ((("--page-bytes", "131072"), "4096 to 65536"),
                             (("--page-bytes", "2048"), "4096 to 65536"),
                             (("--page-bytes", "5000"), "is not a power of two; take 4096 or 8192"),
-                            (("--page-bytes", "32768", "--window-kib", "64"), "take at least 128")):
+                            (("--page-bytes", "32768", "--window-kib", "64"), "take at least 256")):
             _, _, errors = sim(*words, "jacobi", "--size", "32", expect=None)
             self.assertIn(text, errors)
 

@@ -109,13 +109,13 @@ TEST(Sender, CreditIsRecognizedAfterHalfOfAllPositions) {  // CV-3
   }
 }
 
-TEST(Sender, MessagesInOnePieceAreThreeEighthsOfTheWindowAtMost) {  // CV-12
-  EXPECT_EQ(Sender(kMinWindowBytes).max_run_bytes(), 1536u);
-  EXPECT_EQ(Sender(256 << 10).max_run_bytes(), 96u << 10);
+TEST(Sender, MessagesInOnePieceAreAQuarterOfTheWindowAtMost) {  // CV-12
+  EXPECT_EQ(Sender(kMinWindowBytes).max_run_bytes(), 1024u);
+  EXPECT_EQ(Sender(256 << 10).max_run_bytes(), 64u << 10);
   EXPECT_EQ(Sender(kMaxWindowBytes).max_run_bytes(), 96u << 10);
   Sender s(kMinWindowBytes);
-  ASSERT_TRUE(s.place(1536).has_value());
-  EXPECT_DEATH((void)s.place(1537), "max_run_bytes");
+  ASSERT_TRUE(s.place(1024).has_value());
+  EXPECT_DEATH((void)s.place(1025), "max_run_bytes");
 }
 
 TEST(Sender, PiecesAreAQuarterOfTheWindowAtMost) {  // CV-8

@@ -122,8 +122,9 @@ TEST_F(BraidRun, RunsProgramsWithLongerPages) {
   run({"--page-bytes", "8192", "--protocol", "lazy"}, {BRAID_BARNES, "--bodies", "101"});
   run({"--page-bytes", "16384"}, {BRAID_GAUSS, "--size", "77"});
   run({"--page-bytes", "32768", "--protocol", "lazy"}, {BRAID_GAUSS, "--size", "77"});
-  run({"--page-bytes", "65536"}, {BRAID_BARNES, "--bodies", "101"});
-  run({"--page-bytes", "65536", "--protection", "mprotect"}, {BRAID_WATER, "--molecules", "65"});
+  run({"--page-bytes", "65536", "--window-kib", "512"}, {BRAID_BARNES, "--bodies", "101"});
+  run({"--page-bytes", "65536", "--window-kib", "512", "--protection", "mprotect"},
+      {BRAID_WATER, "--molecules", "65"});
 }
 
 TEST_F(BraidRun, RunsOnOneCluster) {
