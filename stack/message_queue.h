@@ -35,7 +35,9 @@ using PacketWindow = SendWindow<PacketContent>;
 class MessageQueue {
  public:
   // Packets are at most so long, header included.
-  explicit MessageQueue(std::size_t max_packet_bytes) : capacity_(max_packet_bytes - kMaxPacketHeaderBytes) {}
+  explicit MessageQueue(std::size_t max_packet_bytes) : capacity_(max_packet_bytes - kMaxPacketHeaderBytes) {
+    CHECK_LE(capacity_, kMaxRecordBytes);
+  }
   MessageQueue(const MessageQueue&) = delete;  // finished_tail_ points into it
   MessageQueue& operator=(const MessageQueue&) = delete;
 
@@ -43,7 +45,6 @@ class MessageQueue {
   bool push(OutMessage& m) {
     m.next = nullptr;
     m.failed = false;
-    CHECK_LE(m.bytes, kMaxRecordBytes);
     m.unacknowledged = std::max(m.bytes, 1u);
     messages_ += messages_in(m);
     bytes_ += m.bytes;

@@ -83,7 +83,8 @@ void NodeProcessors::release() const {
 extern "C" int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*function)(void*),
                               void* argument) noexcept {
   using namespace braid::dsm;  // NOLINT
-  static const auto original = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
+  // Looked up each time: what is kept would be a global of the program's, which reports would name as one that clusters wrote.
+  const auto original = reinterpret_cast<Create>(::dlsym(RTLD_NEXT, "pthread_create"));
   if (bound_by == nullptr || says_where(attributes)) return original(thread, attributes, function, argument);
   std::unique_ptr<Begin> begin(new (std::nothrow) Begin{function, argument, bound_by->whole()});
   if (begin == nullptr) return EAGAIN;

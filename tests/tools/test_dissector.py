@@ -295,9 +295,9 @@ class MadeUp(unittest.TestCase):
         foreign = self.capture(
             datagram(b"hello"),
             datagram(bytes(200)),
-            datagram(bytes([4, 2, 1, 0]) + bytes(196)),  # no epoch
+            datagram(bytes([5, 2, 1, 0]) + bytes(196)),  # no epoch
             datagram(bytes([3, 2, 1, 0]) + bytes([7]) * 196),  # another version
-            datagram(bytes([4, 3, 0, 0]) + bytes([7]) * 196),  # an acknowledgement with something behind it
+            datagram(bytes([5, 3, 0, 0]) + bytes([7]) * 196),  # an acknowledgement with something behind it
         )
         self.assertEqual(count(foreign, "braid"), 0)
         self.assertEqual(count(foreign, "udp"), 5)
@@ -313,7 +313,7 @@ class MadeUp(unittest.TestCase):
         content = b"".join(bytes([i + 1]) * length + bytes(pad) for i, (length, pad) in enumerate(zip(lengths, padding)))
         fields = {"bytes": len(content), "flags": 1, "protocol": 1, "messages": len(lengths), "last": 0, **changes}
         table = struct.pack(f"<{len(lengths)}H", *fields.get("table", lengths))
-        header = bytes([4, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
+        header = bytes([5, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
         record = struct.pack("<IIIHHBBBB", 7, 9, self.POSITION, fields["bytes"], 0, fields["flags"], fields["protocol"],
                              fields["messages"], fields["last"])
         return header + record + table + bytes(-len(table) % 4) + content
@@ -360,7 +360,7 @@ class MadeUp(unittest.TestCase):
 
     def datagram_payload(self, kind, protocol, reason=0):
         """A data packet of one datagram of 8 bytes from port 500 for port 3."""
-        header = bytes([4, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
+        header = bytes([5, 2, 1, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20)
         return header + struct.pack("<IIIHHBBBB", 3, 500, 0, 8, reason, kind, protocol, 0, 0) + bytes(range(8))
 
     def test_datagrams_and_their_protocols_are_shown(self):

@@ -228,7 +228,10 @@ Result<void> check_simulated(const settings::Collector<settings::RunConfig>& bui
   options.take(builder);
   settings::RunConfig whole = options.config;
   whole.transport = transport_of(options, model);
-  whole.engine = engine_settings(options.config, model);
+  // A length that no page has is refused as it was given.
+  const std::uint32_t page_bytes = options.config.engine.page_bytes;
+  if (page_bytes == settings::EngineSettings::kAuto || dsm::PageLength::valid(page_bytes))
+    whole.engine = engine_settings(options.config, model);
   whole.wire = settings::RunConfig().wire;  // simulated links take what the model sends
   return settings::check(settings::kRunSchema, &whole, builder.given(), "model " + model.name);
 }
