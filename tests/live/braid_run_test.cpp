@@ -356,10 +356,19 @@ TEST_F(BraidRun, ChecksumsDetectFlippedBits) {
 TEST_F(BraidRun, ABitFlippedPastTheChecksumMakesTheResultWrong) {
   for (const char* wire : {"shm", "udp", "dpdk"}) {
     SCOPED_TRACE(wire);
-    const Outcome o = run({"--wire", wire, "--flip-past-checksum", "20"}, kJacobi);
+    const Outcome o = run({"--wire", wire, "--security", "off", "--flip-past-checksum", "20"}, kJacobi);
     EXPECT_NE(o.finished.status, 0);
     EXPECT_THAT(o.finished.out, HasSubstr("WRONG"));
     EXPECT_THAT(o.finished.out, Not(HasSubstr("verified")));
+  }
+}
+
+TEST_F(BraidRun, ABitFlippedInASealedPacketIsNoMessage) {  // SE-5
+  for (const char* wire : {"shm", "udp", "dpdk"}) {
+    SCOPED_TRACE(wire);
+    const Outcome o =
+        expect_verified({"--wire", wire, "--security", "required", "--flip-past-checksum", "20"}, kJacobi);
+    EXPECT_GT(total(o.report, "forged_packets"), 0u);
   }
 }
 
