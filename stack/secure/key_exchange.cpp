@@ -1,6 +1,7 @@
 #include "stack/secure/key_exchange.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "base/check.h"
@@ -8,13 +9,11 @@
 namespace braid::stack {
 namespace {
 
-ByteView bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
 // What is made of the secret for one purpose tells nothing of what is made for another.
 KeyBytes derived(ByteView from, std::string_view purpose, ByteView more = {}) {
-  return hmac(hkdf_extract(bytes_of("braid"), from), {bytes_of(purpose), more});
+  constexpr std::string_view kProject = "braid";
+  return hmac(hkdf_extract(std::as_bytes(std::span(kProject)), from),
+              {std::as_bytes(std::span(purpose)), more});
 }
 
 CipherKind wanted_cipher(CipherOffer offer) {

@@ -1,25 +1,19 @@
 #include "stack/secure/noise.h"
 
 #include <algorithm>
+#include <span>
 #include <string_view>
 
 #include "base/check.h"
 
 namespace braid::stack {
-namespace {
-
-ByteView bytes_of(std::string_view text) {
-  return {reinterpret_cast<const std::byte*>(text.data()), text.size()};
-}
-
-}  // namespace
-
 Noise::Noise(Role role, CipherKind cipher, ByteView prologue, KeyView psk, KeyView ephemeral)
     : role_(role), cipher_(cipher) {
   std::copy(psk.begin(), psk.end(), psk_.begin());
   std::copy(ephemeral.begin(), ephemeral.end(), ephemeral_.begin());
-  const ByteView name = bytes_of(cipher == CipherKind::kAesGcm ? "Noise_NNpsk0_25519_AESGCM_SHA256"
-                                                               : "Noise_NNpsk0_25519_ChaChaPoly_SHA256");
+  const std::string_view text = cipher == CipherKind::kAesGcm ? "Noise_NNpsk0_25519_AESGCM_SHA256"
+                                                              : "Noise_NNpsk0_25519_ChaChaPoly_SHA256";
+  const ByteView name = std::as_bytes(std::span(text));
   if (name.size() <= hash_.size())
     std::copy(name.begin(), name.end(), hash_.begin());
   else
