@@ -226,8 +226,6 @@ std::optional<Conflict> window_is_a_power(const C& c) {
 }
 
 std::optional<Conflict> window_carries_a_page(const C& c) {
-  if (c.engine.page_bytes != EngineSettings::kAuto && !dsm::PageLength::valid(c.engine.page_bytes))
-    return std::nullopt;
   const std::string problem = window_problem(c.window_kib, c.engine.page_length());
   if (problem.empty()) return std::nullopt;
   return Conflict{{"window_kib", "engine.page_bytes"}, problem};

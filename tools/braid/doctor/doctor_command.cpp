@@ -230,7 +230,7 @@ int run_doctor(const Arguments& arguments, const Given& given) {
     chart.head("this host");
     for (const Finding& finding :
          judge(read_facts(),
-               {.threads = config.clusters * (config.compute + config.proxies),
+               {.threads = config.threads(),
                .is_sealed = settings::is_sealed(config.security.mode, config.wire == settings::Wire::kShm)}))
       chart.add(finding);
     return chart.is_bad() ? 1 : 0;
