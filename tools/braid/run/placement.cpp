@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "base/processors.h"
+#include "tools/braid/counted.h"
 
 namespace braid::cli {
 namespace {
@@ -77,13 +78,8 @@ class Placer {
         "{} threads ({} of {} and {}) want a core each, and {}: none is bound to a core, and threads wait for each "
         "other; take fewer clusters, --compute or --proxies, or give the run more cores (--bind none: without "
         "this warning)",
-        threads, count(static_cast<unsigned>(clusters.size()), "cluster"),
-        count(clusters.front().nodes, "compute node"),
-        clusters.front().proxies == 1 ? "1 proxy" : fmt::format("{} proxies", clusters.front().proxies),
-        there);
-  }
-  static std::string count(unsigned n, const char* what) {
-    return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+        threads, counted(clusters.size(), "cluster"), counted(clusters.front().nodes, "compute node"),
+        counted(clusters.front().proxies, "proxy", "proxies"), there);
   }
 
   // Proxies whose interface is near some cores come before everything else, as long as there are such cores.

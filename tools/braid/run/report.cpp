@@ -11,6 +11,7 @@
 #include "settings/run_words.h"
 #include "settings/views/json.h"
 #include "settings/words.h"
+#include "tools/braid/counted.h"
 #include "tools/braid/run/costs.h"
 #include "tools/braid/run/written_globals.h"
 #include "tools/braid/version.h"
@@ -226,15 +227,12 @@ std::string protection_text(const std::vector<std::string>& protections) {
 }
 
 std::string machine(const settings::RunConfig& c) {
-  const auto several = [](unsigned n, const char* one, const char* many) {
-    return fmt::format("{} {}", n, n == 1 ? one : many);
-  };
-  return fmt::format(
-      "{} of {} and {}, wire {}, dispatch {}", several(c.clusters, "cluster", "clusters"),
-      several(c.compute, "compute node", "compute nodes"), several(c.proxies, "proxy", "proxies"),
-      c.wire == settings::Wire::kDpdk ? fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind))
-                                      : std::string(settings::word_of(c.wire)),
-      settings::word_of(c.dispatch));
+  return fmt::format("{} of {} and {}, wire {}, dispatch {}", counted(c.clusters, "cluster"),
+                     counted(c.compute, "compute node"), counted(c.proxies, "proxy", "proxies"),
+                     c.wire == settings::Wire::kDpdk
+                         ? fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind))
+                         : std::string(settings::word_of(c.wire)),
+                     settings::word_of(c.dispatch));
 }
 
 }  // namespace

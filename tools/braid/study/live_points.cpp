@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "settings/views/json.h"
+#include "tools/braid/counted.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/study/figures.h"
 
@@ -27,16 +28,11 @@ bool is_of_the_prediction(const std::string& key) {
          std::find(kOfThePrediction.begin(), kOfThePrediction.end(), key) != kOfThePrediction.end();
 }
 
-std::string counted(std::size_t number, const char* noun) {
-  return fmt::format("{} {}{}", number, noun, number == 1 ? "" : "s");
-}
-
 // What is wrong with so many threads; empty: processors suffice.
 std::string refusal(const settings::RunConfig& c, unsigned processors) {
   if (c.threads() <= processors) return "";
   return fmt::format("{} x ({} + {}) are {} threads, and there {} {}", counted(c.clusters, "cluster"),
-                     counted(c.compute, "compute node"),
-                     c.proxies == 1 ? "1 proxy" : fmt::format("{} proxies", c.proxies), c.threads(),
+                     counted(c.compute, "compute node"), counted(c.proxies, "proxy", "proxies"), c.threads(),
                      processors == 1 ? "is" : "are", counted(processors, "processor"));
 }
 
