@@ -368,6 +368,13 @@ TEST(Messages, OfManyPiecesAreCutAndRejoined) {
   }
 }
 
+// Message `number` of `bytes`, in the room that was reserved.
+void write_and_commit(Connection& out, MutableBytes room, std::uint32_t number, std::uint32_t bytes) {
+  const auto message = numbered(number, bytes);
+  std::copy(message.begin(), message.end(), room.begin());
+  out.commit(bytes);
+}
+
 // One proxy carries it, and it is handed over where it arrived.
 TEST(Messages, LongOnesThatWereWrittenInPlaceArriveInPlace) {  // CV-12
   for (const bool ordered : {true, false}) {
@@ -389,10 +396,7 @@ TEST(Messages, LongOnesThatWereWrittenInPlaceArriveInPlace) {  // CV-12
             const MutableBytes room = c.out->reserve(bytes, sent);
             if (room.empty()) break;
             ASSERT_EQ(room.size(), bytes);
-            const auto message = numbered(sent, bytes);
-            std::copy(message.begin(), message.end(), room.begin());
-            c.out->commit(bytes);
-            ++sent;
+            write_and_commit(*c.out, room, sent++, bytes);
           }
           a->endpoint(0).flush();
           b->endpoint(0).poll([&](Connection&, ByteView message) {
@@ -447,10 +451,7 @@ TEST(Messages, WrittenInPlaceAndCommittedShorter) {
           if (room.empty()) break;
           if (prng.chance(0.1)) continue;  // a reservation that is not committed is void
           const auto bytes = static_cast<std::uint32_t>(4 + prng.below(whole - 4));
-          const auto message = numbered(sent, bytes);
-          std::copy(message.begin(), message.end(), room.begin());
-          c.out->commit(bytes);
-          ++sent;
+          write_and_commit(*c.out, room, sent++, bytes);
         }
         a->endpoint(0).flush();
         b->endpoint(0).poll([&](Connection&, ByteView message) {
