@@ -51,9 +51,10 @@ class SshNetwork(Network):
         self.folder = folder
         for name in ("host_key", "user_key"):
             do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name))
+        # Shells read no start-up file of root's: what is there may be slow, or wait for what a killed one holds.
         (self.folder / "sshd_config").write_text(
             f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nStrictModes no\n"
-            f"UsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nPidFile none\n")
+            f"SetEnv HOME={self.folder}\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nPidFile none\n")
         nodes = range(1, HOSTS + 1)
         entries = "".join(f"Host node{i}\n  HostName {self.address(i)}\n" for i in nodes)
         (self.folder / "ssh_config").write_text(
