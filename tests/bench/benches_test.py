@@ -57,7 +57,8 @@ class Benches(unittest.TestCase):
     def test_thread_programs(self):
         script = pathlib.Path(__file__).resolve().parents[2] / "bench" / "thread_programs"
         file = self.folder / "figures.json"
-        self.start([script, BIN, "--small", "--rounds", 1, "--clusters", "1,2", "--programs", "rays,sort", "--json", file])
+        self.start([script, BIN, "--small", "--rounds", 1, "--clusters", "1,2", "--programs", "rays,sort", "--json", file,
+                    "--", "--page-bytes", 16384])
         figures = json.loads(file.read_text())
         self.assertEqual(sorted(figures), ["rays / 1", "rays / 2", "sort / 1", "sort / 2"])
         self.assertTrue(all(figure["ratio"] > 0 for figure in figures.values()), figures)
