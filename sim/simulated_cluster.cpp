@@ -236,6 +236,12 @@ void SimulatedCluster::go_idle(unsigned n) {
 
 // ---------------------------------------------------------------- collective calls
 
+void SimulatedCluster::join(Instant at) {
+  const Control& c = turns_.control();
+  engine_.place_objects(c.first_place_of_globals, c.globals_address);
+  resume_initial(at);
+}
+
 void SimulatedCluster::allocate(const Request& r) {
   const std::optional<PageId> first = engine_.allocate_together(r.pages, r.homes);
   allocation_ = first ? first->value() : dsm::kNoPages;

@@ -115,6 +115,8 @@ class SimulatedCluster {
 
   // The initial node begins, or returns from a collective call.
   void resume_initial(Instant at) { resume(0, at); }
+  // The program has joined the machine.
+  void join(Instant at);
   // Nodes run, none beyond `until`. A node's request becomes an event.
   void run(std::int64_t until);
   // The page protocol receives the node's request.

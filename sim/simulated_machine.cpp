@@ -171,7 +171,7 @@ void SimulatedMachine::make_call(dsm::CallKind kind) {
   const unsigned nodes = shared_.config.compute;
   switch (kind) {
     case dsm::CallKind::kJoin:
-      for (const auto& c : clusters_) c->resume_initial(now);
+      for (const auto& c : clusters_) c->join(now);
       return;
     case dsm::CallKind::kAllocate:
       for (const auto& c : clusters_) c->return_allocation(now);

@@ -35,7 +35,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 11;
+inline constexpr std::uint32_t kControlVersion = 12;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -146,6 +146,10 @@ struct Control {
   // From the shell: pages below this one, which are placed by first touch and were not accessed yet, begin with contents,
   // the same in all clusters; cluster 0's shell has written them. All other pages begin with zeros.
   std::uint32_t filled_pages = 0;
+  // From the shell, with its first request: where the program sees its shared globals, for texts
+  // (dsm::Engine::place_objects()).
+  std::uint32_t first_place_of_globals = ~std::uint32_t{0};
+  std::uint64_t globals_address = 0;
   // From the engine: the run has ended, and this cluster's program, which did not end it, ends with its next turn (kLeave).
   bool is_over = false;
   // The program was compiled with the charging plug-in. Otherwise its clocks advance by the processor's time,

@@ -9,6 +9,7 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/globals.h"
 #include "dsm/program/heap.h"
+#include "dsm/program/object_ids.h"
 #include "sim/shell/before_init.h"
 #include "sim/shell/node_order.h"
 #include "sim/shell/own_threads.h"
@@ -91,6 +92,8 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   host->baton_.await();
   host->control_.counted = charges_are_counted();
   host->control_.nodes[0].clock += before;
+  host->control_.first_place_of_globals = dsm::first_place_of_globals(shape.heap_pages);
+  host->control_.globals_address = dsm::globals_window().address;
   host->submit(of_call(dsm::join_call(kShellVersion, shape, program, dsm::build_id())));
   host->start_clock();
   host->share_globals();

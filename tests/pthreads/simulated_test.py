@@ -101,6 +101,7 @@ class Simulated(unittest.TestCase):
         (self.folder / "a.c").write_text(
             "#include <pthread.h>\n#include <semaphore.h>\n#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\n"
             "static pthread_t t[9]; static sem_t s, for_ever; static int number;\n"
+            "static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;\n"
             f"static void* f(void* p) {{ {thread}\n return p; }}\n"
             f"int main(void) {{ sem_init(&s, 0, 0); sem_init(&for_ever, 0, 0);\n{main}\n return 0; }}\n")
         self.build(self.folder / "a.c", native=False)
@@ -141,6 +142,12 @@ class Simulated(unittest.TestCase):
                  r"in f at a\.c:\d+: the calling thread does not have this mutex")):
             with self.subTest(text=text):
                 self.assertRegex(self.run_threads(thread, main, expect=status).stderr, text)
+
+    def test_a_lock_in_a_global_that_stops_a_run_is_named_by_its_address(self):
+        done = self.run_threads("pthread_mutex_lock(&mutex);",
+                                'printf("%p\\n", (void*)&mutex); pthread_mutex_lock(&mutex);'
+                                " pthread_create(t, 0, f, 0); pthread_join(*t, 0);", expect=1)
+        self.assertIn(f"waits for the lock at {done.stdout.strip()}, which", done.stderr)
 
     def test_a_program_for_simulation_names_the_command(self):
         self.run_threads("", "")
