@@ -10,31 +10,6 @@ namespace braid::dsm::parmacs {
 
 namespace {
 
-// Where all compute nodes come, the machine's own barrier serves; only so many programs' barriers have one.
-constexpr unsigned kOwn = kBarriers;
-
-// Where some come, a word counts them: the number of those that have come, and above it the number of the episode. The last
-// one begins the next episode and wakes the others through one of two semaphores, in turn: one that waits in the episode
-// before has left its semaphore when this one is used again.
-//
-//    63      32 31       0
-//    | episode | come    |
-std::int64_t come(Node& node, unsigned barrier) {
-  return node.fetch_add(kBarrierWords + barrier, 1);
-}
-
-// `begin_next` runs before the others are woken.
-template <class BeginNext>
-void wait_for_some(Node& node, unsigned barrier, long processes, BeginNext&& begin_next) {
-  const std::int64_t before = come(node, barrier);
-  const std::int64_t episode = before >> 32;
-  const unsigned semaphore = kBarrierSemaphores + 2 * barrier + static_cast<unsigned>(episode & 1);
-  if ((before & 0xffff'ffff) + 1 < processes) return node.semaphore_wait(semaphore);
-  begin_next();
-  node.store(kBarrierWords + barrier, (episode + 1) << 32);
-  if (processes > 1) node.semaphore_post(semaphore, static_cast<std::uint32_t>(processes - 1));
-}
-
 void check_processes(const char* name, long processes) {
   if (processes < 1) fail("{} was called for {} processes", name, processes);
   if (!started() && processes > 1)
@@ -47,6 +22,10 @@ void check_processes(const char* name, long processes) {
         "as --clusters times --compute",
         name, processes, node.count());
   if (node.id() == 0 && processes > 1) check_none_deferred();
+}
+
+void wait_for_some(Node& node, const braid_parmacs_barrier& barrier, long processes) {
+  node.barrier_at(name_of(barrier.object, "BARRIER", "barrier"), static_cast<unsigned>(processes));
 }
 
 // Of GETSUB, by word, while main() is alone.
@@ -66,16 +45,21 @@ using namespace braid::dsm::parmacs;  // NOLINT
 extern "C" {
 
 void braid_parmacs_barrier_init(braid_parmacs_barrier* barrier) {
-  barrier->number = take_number(Object::kBarrier, "BARINIT");
+  if (barrier->object.place == &barrier->object) return;
+  name_object(barrier->object);
+  barrier->object.place = &barrier->object;
+  barrier->number = take_number(Numbered::kBarrier, kBarriers);
 }
 
 void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long processes) {
-  const unsigned index = index_of(barrier->number, Object::kBarrier, "BARRIER");
+  if (barrier->object.place == nullptr) fail("BARRIER was used on a barrier that was not initialised");
   check_processes("BARRIER", processes);
   if (processes == 1) return;
   Node node = calling_process();
-  if (static_cast<unsigned long>(processes) == node.count() && index < kOwn) return node.barrier(index);
-  wait_for_some(node, index, processes, [] {});
+  // Where all come, the machine's own barrier needs fewer messages.
+  if (static_cast<unsigned long>(processes) == node.count() && barrier->number != 0)
+    return node.barrier(barrier->number - 1);
+  wait_for_some(node, *barrier, processes);
 }
 
 void braid_parmacs_reset_figures(const braid_parmacs_barrier* barrier, long processes) {
@@ -86,13 +70,21 @@ void braid_parmacs_reset_figures(const braid_parmacs_barrier* barrier, long proc
 }
 
 void braid_parmacs_subscripts_init(braid_parmacs_subscripts* subscripts) {
-  subscripts->number = take_number(Object::kCounter, "GSINIT");
-  subscripts->barrier.number = take_number(Object::kBarrier, "GSINIT");
+  if (subscripts->barrier.object.place != &subscripts->barrier.object) {
+    subscripts->number = take_number(Numbered::kCounter, kCounters);
+    if (subscripts->number == 0) fail("GSINIT: the program has more than {} loops of GETSUB", +kCounters);
+    braid_parmacs_barrier_init(&subscripts->barrier);
+  }
+  const unsigned word = subscripts->number - 1;
+  if (started())
+    calling_process().store(word, 0);
+  else
+    early_next(word) = 0;
 }
 
 long braid_parmacs_next_subscript(const braid_parmacs_subscripts* subscripts, long last, long processes) {
-  const unsigned word = index_of(subscripts->number, Object::kCounter, "GETSUB");
-  const unsigned barrier = index_of(subscripts->barrier.number, Object::kBarrier, "GETSUB");
+  if (subscripts->number == 0) fail("GETSUB was used on a loop that was not initialised");
+  const unsigned word = subscripts->number - 1;
   check_processes("GETSUB", processes);
   if (!started()) {
     long& next = early_next(word);
@@ -103,7 +95,9 @@ long braid_parmacs_next_subscript(const braid_parmacs_subscripts* subscripts, lo
   Node node = calling_process();
   const std::int64_t next = node.fetch_add(word, 1);
   if (next <= last) return static_cast<long>(next);
-  wait_for_some(node, barrier, processes, [&] { node.store(word, 0); });
+  // The last one that comes: none of the others asks again before the barrier.
+  if (next == last + processes) node.store(word, 0);
+  if (processes > 1) wait_for_some(node, subscripts->barrier, processes);
   return -1;
 }
 

@@ -1,7 +1,7 @@
-// Shared by the parts of the PARMACS runtime: the machine, and the numbers of its objects.
+// Shared by the parts of the PARMACS runtime: the machine, and the names of its objects.
 //
 //   processes.cpp   CREATE, WAIT_FOR_END; starts the machine, and leaves it
-//   objects.cpp     numbers; pauses, semaphores
+//   objects.cpp     names, numbers; pauses, semaphores
 //   locks.cpp       locks, conditions
 //   barriers.cpp    BARRIER, GETSUB
 //   memory.cpp      G_MALLOC
@@ -11,6 +11,7 @@
 
 #include "dsm/api.h"
 #include "dsm/once/early_heap.h"
+#include "dsm/parmacs/parmacs.h"
 
 namespace braid::dsm::parmacs {
 
@@ -23,44 +24,40 @@ void check_none_deferred();
 
 EarlyHeap& early_heap();
 
-// --- Numbers of objects, from 1
+// --- Objects
 
-enum class Object : std::uint8_t { kLock, kBarrier, kPause, kSemaphore, kCondition, kCounter, kNumber };
+// Gives the object a name, an address of shared memory: its own, or, where it is private, one that no other object has. An object
+// that was initialised at its place keeps its name.
+void name_object(braid_parmacs_object& object);
+// Ends the program with a message if it has no name. `macro`, `kind`: for that.
+const void* name_of(const braid_parmacs_object& object, const char* macro, const char* kind);
+// A clone: the names that cluster 0 has prepared are not its own.
+void forget_names();
 
-// The next number of a kind; `name`: of the macro. Ends the program with a message when there are no more.
-unsigned take_number(Object object, const char* name);
-// The index of an object that was initialised, from 0. Ends the program with a message if it was not.
-unsigned index_of(unsigned number, Object object, const char* name);
+// What the machine has a certain number of.
+enum class Numbered : std::uint8_t { kBarrier, kCounter, kKinds };
+// The next number of a kind, from 1; 0: `limit` were taken.
+unsigned take_number(Numbered kind, unsigned limit);
 
 // Carries out what main() has done with pauses and semaphores before the machine was started; cluster 0's initial thread.
 void begin_objects();
 
-// --- Who uses which of the machine's semaphores and words: programs' objects from 0, the runtime's from the top.
+// --- Who uses which of the machine's semaphores and words.
 
-//    semaphores | programs' ... | 2 for each barrier | 1 for each node | done |
-//    words      | counters ...  | 1 for each barrier | 2 for each node | bytes of locks | 1 for each kind of object |
-//    locks      | programs' ... | those that guard the bytes of more locks |
-//    conditions | programs' ... | 1 for each of these                      |
+//    semaphores | 1 for each node | done |
+//    words      | counters | 2 for each node | 1 for each kind of number |
 
-inline constexpr unsigned kMaxBarriers = 512;
+inline constexpr unsigned kMaxNodes = 512;
 inline constexpr unsigned kDoneSemaphore = kSemaphores - 1;
 inline unsigned job_semaphore(unsigned node) {
   return kSemaphores - 2 - node;
 }
-inline unsigned number_word(Object object) {
-  return kWords - 1 - static_cast<unsigned>(object);
+inline unsigned number_word(Numbered kind) {
+  return kWords - 1 - static_cast<unsigned>(kind);
 }
-inline constexpr unsigned kLockBytesWord = kWords - static_cast<unsigned>(Object::kNumber) - 1;
 inline unsigned job_word(unsigned node) {  // and the next one
-  return kLockBytesWord - 2 - 2 * node;
+  return kWords - static_cast<unsigned>(Numbered::kKinds) - 2 - 2 * node;
 }
-inline constexpr unsigned kMaxNodes = 512;
-inline constexpr unsigned kBarrierSemaphores = kSemaphores - 1 - kMaxNodes - 2 * kMaxBarriers;
-inline constexpr unsigned kBarrierWords = kLockBytesWord - 2 * kMaxNodes - kMaxBarriers;
-// Neighbours' bytes have different guards.
-inline constexpr unsigned kLockStripes = 256;
-inline constexpr unsigned kOwnLocks = kLocks - kLockStripes;
-inline constexpr unsigned kOwnConditions = kConditions - kLockStripes;
-inline constexpr unsigned kMaxLocks = 1u << 20;
+inline constexpr unsigned kCounters = kWords - static_cast<unsigned>(Numbered::kKinds) - 2 * kMaxNodes;
 
 }  // namespace braid::dsm::parmacs

@@ -1,83 +1,88 @@
-// Numbers of objects, and those objects that the machine has: pauses (flags) and semaphores.
+// Names and numbers of objects, pauses (flags) and semaphores.
 //
 // Before the machine is started main() is alone: locks do nothing, and what it does with pauses and semaphores is noted
 // and carried out at the start.
 #include <array>
-#include <vector>
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <set>
 
 #include "dsm/parmacs/machine.h"
 #include "dsm/parmacs/parmacs.h"
 #include "dsm/program/failure.h"
+#include "dsm/program/object_ids.h"
 
 namespace braid::dsm::parmacs {
 
 namespace {
 
-struct Kind {
-  const char* name;
-  unsigned limit;
-};
-constexpr std::array<Kind, static_cast<unsigned>(Object::kNumber)> kKinds = {{
-    {"lock", kMaxLocks},
-    {"barrier", kMaxBarriers},
-    {"pause", kFlags},
-    {"semaphore", kBarrierSemaphores},
-    {"condition variable", kOwnConditions},
-    {"loop of GETSUB", kBarrierWords},
-}};
+// The names of private objects come from blocks of shared memory that serve nothing else. Each cluster has its own. The next
+// name in this one's; at a multiple of a block's bytes there is none left.
+constexpr std::uintptr_t kNamesBytes = 4096;  // what G_MALLOC aligns such a block to
+std::atomic<std::uintptr_t> next_name{0};
+
+const void* take_name() {
+  std::uintptr_t name = next_name.load();
+  while (name % kNamesBytes != 0) {
+    if (next_name.compare_exchange_weak(name, name + kAddressBytes))
+      return reinterpret_cast<const void*>(name);  // NOLINT
+  }
+  // If another process of the cluster comes here at once, names of one of the two blocks stay unused.
+  const void* const block = braid_parmacs_allocate(kNamesBytes);
+  next_name = reinterpret_cast<std::uintptr_t>(block) + kAddressBytes;
+  return block;
+}
 
 // Taken before the machine was started. Every cluster has a copy of what main() had taken.
-std::array<unsigned, static_cast<unsigned>(Object::kNumber)> taken_early{};
-std::vector<bool> early_pauses;
-std::vector<unsigned> early_semaphores;
-
-const Kind& kind_of(Object object) {
-  return kKinds[static_cast<unsigned>(object)];
-}
+std::array<unsigned, static_cast<unsigned>(Numbered::kKinds)> taken_early{};
+std::set<const void*> early_pauses;  // that are set
+std::map<const void*, std::uint32_t> early_semaphores;
 
 }  // namespace
 
-unsigned take_number(Object object, const char* name) {
-  unsigned& early = taken_early[static_cast<unsigned>(object)];
-  const unsigned before =
-      started() ? early + static_cast<unsigned>(calling_process().fetch_add(number_word(object), 1))
-                : early++;
-  if (before >= kind_of(object).limit)
-    fail("{}: the program uses more than {} objects of this kind ({}); initialising one again takes another",
-         name, +kind_of(object).limit, kind_of(object).name);
-  return before + 1;
+void name_object(braid_parmacs_object& object) {
+  if (can_name_object(&object) || object.place == &object) return;
+  object = {.name = take_name(), .place = &object};
 }
 
-unsigned index_of(unsigned number, Object object, const char* name) {
-  if (number == 0 || number > kind_of(object).limit)
-    fail("{} was used on a {} that was not initialised", name, kind_of(object).name);
-  return number - 1;
+const void* name_of(const braid_parmacs_object& object, const char* macro, const char* kind) {
+  if (can_name_object(&object)) return &object;
+  if (object.name == nullptr) fail("{} was used on a {} that was not initialised", macro, kind);
+  return object.name;
+}
+
+void forget_names() {
+  next_name = 0;
+}
+
+unsigned take_number(Numbered kind, unsigned limit) {
+  unsigned& early = taken_early[static_cast<unsigned>(kind)];
+  const unsigned before =
+      started() ? early + static_cast<unsigned>(calling_process().fetch_add(number_word(kind), 1)) : early++;
+  return before < limit ? before + 1 : 0;
 }
 
 void begin_objects() {
   Node main = calling_process();
-  for (unsigned i = 0; i < early_pauses.size(); ++i) {
-    if (early_pauses[i]) main.flag_set(i);
-  }
-  for (unsigned i = 0; i < early_semaphores.size(); ++i) {
-    if (early_semaphores[i] > 0) main.semaphore_post(i, early_semaphores[i]);
+  for (const void* const name : early_pauses) main.flag_set_at(name);
+  for (const auto& [name, value] : early_semaphores) {
+    if (value > 0) main.semaphore_set_at(name, value);
   }
 }
 
 namespace {
 
-[[noreturn]] void fail_alone(const char* name) {
-  fail("{} waits for ever: no process was created yet that could end the wait", name);
+[[noreturn]] void fail_alone(const char* macro) {
+  fail("{} waits for ever: no process was created yet that could end the wait", macro);
 }
 
-unsigned& early_value(unsigned semaphore) {
-  if (early_semaphores.size() <= semaphore) early_semaphores.resize(semaphore + 1);
-  return early_semaphores[semaphore];
+const void* name_of(const braid_parmacs_pause* pause, const char* macro) {
+  return parmacs::name_of(pause->object, macro, "pause");
 }
-
-void set_early_pause(unsigned pause, bool to) {
-  if (early_pauses.size() <= pause) early_pauses.resize(pause + 1);
-  early_pauses[pause] = to;
+const void* name_of(const braid_parmacs_semaphore* semaphore, const char* macro) {
+  return parmacs::name_of(semaphore->object, macro, "semaphore");
 }
 
 }  // namespace
@@ -90,48 +95,56 @@ using namespace braid::dsm::parmacs;  // NOLINT
 extern "C" {
 
 void braid_parmacs_pause_init(braid_parmacs_pause* pause) {
-  pause->number = take_number(Object::kPause, "PAUSEINIT");
+  name_object(pause->object);
+  braid_parmacs_pause_clear(pause);
 }
 void braid_parmacs_pause_inits(braid_parmacs_pause* pauses, long count) {
   for (long i = 0; i < count; ++i) braid_parmacs_pause_init(&pauses[i]);
 }
 void braid_parmacs_pause_set(const braid_parmacs_pause* pause) {
-  const unsigned index = index_of(pause->number, Object::kPause, "SETPAUSE");
-  if (!started()) return set_early_pause(index, true);
-  calling_process().flag_set(index);
+  const void* const name = name_of(pause, "SETPAUSE");
+  if (started())
+    calling_process().flag_set_at(name);
+  else
+    early_pauses.insert(name);
 }
 void braid_parmacs_pause_clear(const braid_parmacs_pause* pause) {
-  const unsigned index = index_of(pause->number, Object::kPause, "CLEARPAUSE");
-  if (!started()) return set_early_pause(index, false);
-  calling_process().flag_clear(index);
+  const void* const name = name_of(pause, "CLEARPAUSE");
+  if (started())
+    calling_process().flag_clear_at(name);
+  else
+    early_pauses.erase(name);
 }
 void braid_parmacs_pause_wait(const braid_parmacs_pause* pause) {
-  const unsigned index = index_of(pause->number, Object::kPause, "WAITPAUSE");
-  if (started()) return calling_process().flag_wait(index);
-  if (index >= early_pauses.size() || !early_pauses[index]) fail_alone("WAITPAUSE");
+  const void* const name = name_of(pause, "WAITPAUSE");
+  if (started()) return calling_process().flag_wait_at(name);
+  if (!early_pauses.contains(name)) fail_alone("WAITPAUSE");
 }
 
 void braid_parmacs_semaphore_init(braid_parmacs_semaphore* semaphore, long value) {
-  semaphore->number = take_number(Object::kSemaphore, "SEMAINIT");
-  if (value < 0) fail("SEMAINIT was called with {}: a semaphore begins at 0 or above", value);
-  const unsigned index = semaphore->number - 1;
-  if (!started())
-    early_value(index) = static_cast<unsigned>(value);
-  else if (value > 0)
-    calling_process().semaphore_post(index, static_cast<std::uint32_t>(value));
+  if (value < 0 || value > std::numeric_limits<std::uint32_t>::max())
+    fail("SEMAINIT was called with {}: a semaphore begins at 0 to {}", value,
+         std::numeric_limits<std::uint32_t>::max());
+  name_object(semaphore->object);
+  const void* const name = name_of(semaphore, "SEMAINIT");
+  if (started())
+    calling_process().semaphore_set_at(name, static_cast<std::uint32_t>(value));
+  else
+    early_semaphores[name] = static_cast<std::uint32_t>(value);
 }
 void braid_parmacs_semaphore_post(const braid_parmacs_semaphore* semaphore) {
-  const unsigned index = index_of(semaphore->number, Object::kSemaphore, "SEMAPOST");
+  const void* const name = name_of(semaphore, "SEMAPOST");
   if (started())
-    calling_process().semaphore_post(index);
+    calling_process().semaphore_post_at(name);
   else
-    ++early_value(index);
+    ++early_semaphores[name];
 }
 void braid_parmacs_semaphore_wait(const braid_parmacs_semaphore* semaphore) {
-  const unsigned index = index_of(semaphore->number, Object::kSemaphore, "SEMAWAIT");
-  if (started()) return calling_process().semaphore_wait(index);
-  if (early_value(index) == 0) fail_alone("SEMAWAIT");
-  --early_value(index);
+  const void* const name = name_of(semaphore, "SEMAWAIT");
+  if (started()) return calling_process().semaphore_wait_at(name);
+  std::uint32_t& value = early_semaphores[name];
+  if (value == 0) fail_alone("SEMAWAIT");
+  --value;
 }
 
 }  // extern "C"

@@ -5,10 +5,10 @@
    G_MALLOC is shared. The thread that runs main() is compute node 0; functions that are CREATEd run on compute nodes 1, 2,
    ... in the order of CREATE, each as one process of the program.
 
-   A lock, a barrier and so on is a number, which the *INIT call takes and stores in the object; after that an object is never
-   written, so it may stand in shared memory or in a global variable. Initialising an object again takes a new number, of a
-   lock at the same address not: it stays what it was. 0: the object was not initialised, and using it ends the program with
-   a message. */
+   A lock, a barrier and so on in shared memory is the machine's at its address (dsm/api.h): any number, at no cost but the
+   place, and a copy of one is another. One in private memory gets a name from its *INIT call, which copies keep; using one
+   without ends the program with a message. Initialising one again at its place clears a pause, sets a semaphore and begins the
+   subscripts again; a lock, a condition variable and a barrier stay what they are. */
 #ifndef BRAID_PARMACS_H
 #define BRAID_PARMACS_H
 
@@ -22,22 +22,26 @@
 extern "C" {
 #endif
 
+typedef struct braid_parmacs_object {
+  const void* name;  /* of a private one */
+  const void* place; /* where it was initialised */
+} braid_parmacs_object;
 typedef struct braid_parmacs_lock {
-  unsigned number;
-  unsigned stamp; /* of number and address: it was initialised here */
+  braid_parmacs_object object;
 } braid_parmacs_lock;
-typedef struct braid_parmacs_barrier {
-  unsigned number;
-} braid_parmacs_barrier;
 typedef struct braid_parmacs_pause {
-  unsigned number;
+  braid_parmacs_object object;
 } braid_parmacs_pause;
 typedef struct braid_parmacs_semaphore {
-  unsigned number;
+  braid_parmacs_object object;
 } braid_parmacs_semaphore;
 typedef struct braid_parmacs_condition {
-  unsigned number;
+  braid_parmacs_object object;
 } braid_parmacs_condition;
+typedef struct braid_parmacs_barrier {
+  braid_parmacs_object object;
+  unsigned number; /* among the machine's own; 0: it has none of them */
+} braid_parmacs_barrier;
 typedef struct braid_parmacs_subscripts {
   unsigned number; /* of its counter */
   braid_parmacs_barrier barrier;

@@ -74,6 +74,7 @@ void start() {
   early_heap();  // made before the clones, which have copies
   const unsigned cluster = start_clusters();
   early_heap().close();
+  if (cluster != 0) forget_names();
   init();
   if (clusters() * nodes_per_cluster() > kMaxNodes)
     fail("a PARMACS program has at most {} processes, and this machine has {} compute nodes", +kMaxNodes,

@@ -117,10 +117,10 @@ class WithM4(Parmacs):
         program.write_text("MAIN_ENV\n\nint main() { return x; }\n")
         self.assertRegex(self.build(program, expect=1).stderr, r"a\.C\.in:3:\d+: error: .x. undeclared")
 
-    def run_wrong(self, body, clusters=2, processes=2, before="", fields="", expect=70):
+    def run_wrong(self, body, clusters=2, processes=2, before="", before_all="", fields="", expect=70):
         program = self.folder / "a.C.in"
         program.write_text(f"MAIN_ENV\nstruct s {{ LOCKDEC(l) BARDEC(b) PAUSEDEC(p) {fields} }} *s;\n"
-                           f"void f(void) {{ {body} }}\nint main() {{ int i;\n"
+                           f"{before_all}\nvoid f(void) {{ {body} }}\nint main() {{ int i;\n"
                            "s = (struct s*)G_MALLOC(sizeof(struct s)); BARINIT(s->b, 2) PAUSEINIT(s->p)\n"
                            f"{before}\nfor (i = 1; i < {processes}; ++i) CREATE(f)\nf(); WAIT_FOR_END({processes} - 1)\n"
                            "return 0; }\n")
@@ -128,11 +128,15 @@ class WithM4(Parmacs):
         return live(clusters, 1, "./a", folder=self.folder, expect=expect).stderr
 
     def test_wrong_uses_end_the_run_with_the_reason(self):
-        self.assertIn("LOCK was used on a lock that was not initialised", self.run_wrong("LOCK(s->l)"))
-        self.assertIn("UNLOCK was used on a lock that nobody has", self.run_wrong(
-            "UNLOCK(s->many[5000])", fields="ALOCKDEC(many, 5001)", before="ALOCKINIT(s->many, 5001)"))
-        self.assertIn("the program uses more than 1048576 objects of this kind (lock)", self.run_wrong(
-            "", fields="ALOCKDEC(many, 1048577)", before="ALOCKINIT(s->many, 1048577)"))
+        for macro, kind in (("LOCK", "lock"), ("SETPAUSE", "pause"), ("SEMAPOST", "semaphore"), ("CONDVARSIGNAL", "condition variable")):
+            self.assertIn(f"{macro} was used on a {kind} that was not initialised",
+                          self.run_wrong(f"{macro}(nothing)", before_all=f"braid_parmacs_{kind.split()[0]} nothing;"))
+        self.assertIn("BARRIER was used on a barrier that was not initialised",
+                      self.run_wrong("BARRIER(s->other, 2)", fields="BARDEC(other)"))
+        self.assertIn("GETSUB was used on a loop that was not initialised",
+                      self.run_wrong("long i; GETSUB(s->loop, i, 9, 2)", fields="GSDEC(loop)"))
+        self.assertRegex(self.run_wrong("UNLOCK(s->l)"), r"unlock.*0x7e9[0-9a-f]{9}")
+        self.assertIn("SEMAINIT was called with -1", self.run_wrong("SEMAINIT(s->many, -1)", fields="SEMADEC(many)"))
         self.assertIn("CREATE was called 2 times, and 1 are free", self.run_wrong("BARRIER(s->b, 2)", processes=3))
         self.assertIn("CREATE was called for more processes than there are", self.run_wrong("", processes=4))
         self.assertIn("BARRIER was called for 3 processes, and this machine has 2", self.run_wrong("BARRIER(s->b, 3)"))
