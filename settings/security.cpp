@@ -13,11 +13,19 @@ constexpr std::string_view kModeHelp =
 constexpr std::string_view kModeReason = "a network may have others on it; shared memory has not";
 
 using R = RunSecurityConfig;
-constexpr Setting kRun[] = {declare<&R::mode>({.name = "mode",
-                                               .option = "--security",
-                                               .help = kModeHelp,
-                                               .reason = kModeReason,
-                                               .scope = Scope::kLive})};
+constexpr Setting kRun[] = {
+    declare<&R::mode>({.name = "mode",
+                       .option = "--security",
+                       .help = kModeHelp,
+                       .reason = kModeReason,
+                       .scope = Scope::kLive}),
+    declare<&R::keylog>(
+        {.name = "keylog",
+         .option = "--keylog",
+         .help = "add the keys of sealed packets to FILE, with which 'braid decrypt' opens captures; "
+                 "who has it reads the run. With --hosts, each node writes FILE.cluster<k> on its host",
+         .allowed = "a file",
+         .scope = Scope::kLive})};
 
 using S = SecurityConfig;
 constexpr Setting kNode[] = {
@@ -31,7 +39,11 @@ constexpr Setting kNode[] = {
                             .help =
                                 "the secret's 32 bytes in an inherited descriptor, which is closed when they "
                                 "are read; -1: none",
-                            .least = -1})};
+                            .least = -1}),
+    declare<&S::keylog>(
+        {.name = "keylog",
+         .help = "file to which the keys of sealed packets are added, with which 'braid decrypt' opens "
+                 "captures; who has it reads them; empty: none"})};
 
 std::optional<Conflict> secret_is_one(const S& s) {
   if (s.secret_file.empty() || s.secret_fd < 0) return std::nullopt;

@@ -26,6 +26,7 @@ bool is_sealed(SecurityMode mode, bool is_shared_memory);
 // Of a run; its launcher makes the secret.
 struct RunSecurityConfig {
   SecurityMode mode = SecurityMode::kAuto;
+  std::string keylog;  // empty: keys are not written
 };
 extern const Schema kRunSecuritySchema;
 
@@ -34,6 +35,7 @@ struct SecurityConfig {
   SecurityMode mode = SecurityMode::kAuto;
   std::string secret_file;
   int secret_fd = -1;
+  std::string keylog;  // empty: keys are not written
 
   bool has_secret() const { return !secret_file.empty() || secret_fd >= 0; }
 };

@@ -58,15 +58,19 @@ Handshake::Hello Handshake::refuse(Refusal why) {
   return why == Refusal::kOtherSettings ? Hello::kOtherSettings : Hello::kRefusedSender;
 }
 
+bool Handshake::is_sealed_hello(std::size_t bytes) {
+  constexpr std::size_t kBytes = kSealedHelloBytes + KeyExchange::kMacBytes;
+  return bytes == kBytes || bytes == kBytes + KeyExchange::kMessageBytes;
+}
+
 Handshake::Hello Handshake::on_hello(const PacketHeader& h, ByteView rest, bool established, bool ending) {
   const bool is_plain = rest.size() == kHelloBytes || rest.size() == kAskingHelloBytes;
-  std::size_t bytes = kSealedHelloBytes + KeyExchange::kMacBytes;
-  const bool has_message = rest.size() == bytes + KeyExchange::kMessageBytes;
-  if (!is_plain && !has_message && rest.size() != bytes) return Hello::kMalformed;
+  if (!is_plain && !is_sealed_hello(rest.size())) return Hello::kMalformed;
   if (!is_plain && keys_ == nullptr) return refuse(Refusal::kSecretHere);
+  std::size_t bytes = rest.size();
   if (keys_ != nullptr) {  // SE-2: before anything else of it is looked at
     if (is_plain) return refuse(Refusal::kNoSecret);
-    bytes = rest.size() - KeyExchange::kMacBytes;
+    bytes -= KeyExchange::kMacBytes;
     const std::byte* const begin = rest.data() - (kPacketHeaderBytes + 8u * h.sack_words);
     const std::byte* const mac = rest.data() + bytes;
     if (!keys_->is_authentic({begin, mac}, mac)) return refuse(Refusal::kOtherSecret);

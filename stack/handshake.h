@@ -69,6 +69,8 @@ class Handshake {
   };
   // `rest` follows the header in memory. `ending`: an answered challenge ends this end (SC-11).
   Hello on_hello(const PacketHeader& header, ByteView rest, bool established, bool ending = false);
+  // A hello with so many bytes behind its header is of an end with a secret, whose other packets are sealed.
+  static bool is_sealed_hello(std::size_t bytes);
   // Is it a packet of the connection that candidate() and we have, or begin?
   bool is_current(const PacketHeader& h) const {
     return h.receiver_epoch == epoch_ && h.sender_epoch == candidate_.epoch;

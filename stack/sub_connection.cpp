@@ -375,8 +375,9 @@ void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
                                                        : stats_.handshakes_chacha20);
     std::optional<Noise::Keys> keys = seal_->exchange.take_keys();
     CHECK(keys.has_value());
-    seal_->sealer.start(seal_->exchange.cipher(), keys->send);
-    seal_->opener.start(seal_->exchange.cipher(), keys->receive);
+    KeyObserver* const observer = config_.security.observer;
+    seal_->sealer.start(seal_->exchange.cipher(), keys->send, 0, {observer, epoch(), peer.epoch});
+    seal_->opener.start(seal_->exchange.cipher(), keys->receive, {observer, peer.epoch, epoch()});
     keys->wipe_all();
   }
   end_.on_established();

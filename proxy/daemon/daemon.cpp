@@ -180,8 +180,7 @@ class Server {
     tell_untold(refusals_, "connections were refused");
     tell_untold(expulsions_, "clients were disconnected");
     tell_untold(machine_events_, "events of other machines happened");
-    while (const std::optional<std::string> problem = node_.poll_capture_problem())
-      spdlog::warn("{}", *problem);
+    while (const std::optional<std::string> problem = node_.poll_file_problem()) spdlog::warn("{}", *problem);
     while (const std::optional<stack::AddressConflict> conflict = node_.poll_address_conflict())
       spdlog::warn("{}", AddressConflicts::text(*conflict));
     while (const std::optional<PeerRefused> refused = node_.poll_refused_peer())
@@ -369,6 +368,10 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
         "machines.accept: security.mode is off, so every machine that reaches UDP port {} may connect to this node's "
         "listeners",
         config.machines.udp_port);
+  // `braid run` says it itself.
+  if (!config.security.keylog.empty() && !config.security.secret_file.empty())
+    spdlog::warn("security.keylog: who has {} can read all that this node sends and receives",
+                 config.security.keylog);
   std::atomic<bool> stop{false};
   std::atomic<unsigned> acknowledged{0};
   std::atomic<bool> failed{false};
@@ -393,9 +396,9 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
     server.serve(config.ready_fd);
   }
   if (failed.load()) return error("a proxy has ended, see the messages above");
-  if (const Result<void> captured = (*node)->finish_captures(); !captured) {
-    spdlog::error("{}", captured.error().text);
-    return DaemonEnd::kCapturesIncomplete;
+  if (const Result<void> finished = (*node)->finish_files(); !finished) {
+    spdlog::error("{}", finished.error().text);
+    return DaemonEnd::kFilesIncomplete;
   }
   return DaemonEnd::kOrderly;
 }

@@ -6,7 +6,7 @@
 
 namespace braid::proxy {
 
-enum class DaemonEnd { kOrderly, kCapturesIncomplete };
+enum class DaemonEnd { kOrderly, kFilesIncomplete };
 
 // Serves until SIGTERM or SIGINT. Blocks those signals in the calling thread first, so call it before threads
 // are made. Clients of this user and of root may attach.

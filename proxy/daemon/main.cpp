@@ -20,7 +20,7 @@ namespace {
 using braid::error;
 using braid::Result;
 
-constexpr int kCapturesIncompleteStatus = 73;  // EX_CANTCREAT
+constexpr int kFilesIncompleteStatus = 73;  // EX_CANTCREAT
 
 Result<std::string> read_fd(int fd) {
   std::string text;
@@ -48,7 +48,7 @@ int run(int argc, char** argv) {
       app.add_option("--config", path, "The node's configuration, a JSON file (docs/OPERATIONS.md)");
   app.add_option("--config-fd", fd, "The same from an open descriptor")->excludes(from_file);
   app.footer(
-      "Status: 0: it was asked to end; 1: it could not start, or ran out of memory; 2: wrong configuration; 73: captures lack packets.");
+      "Status: 0: it was asked to end; 1: it could not start, or ran out of memory; 2: wrong configuration; 73: captures lack packets, or the key log keys.");
   CLI11_PARSE(app, argc, argv);
 
   spdlog::set_default_logger(spdlog::stderr_logger_mt("braidd"));
@@ -73,7 +73,7 @@ int run(int argc, char** argv) {
     spdlog::error("{}", end.error().text);
     return kCannotStartStatus;
   }
-  return *end == braid::proxy::DaemonEnd::kOrderly ? 0 : kCapturesIncompleteStatus;
+  return *end == braid::proxy::DaemonEnd::kOrderly ? 0 : kFilesIncompleteStatus;
 }
 
 }  // namespace

@@ -40,7 +40,8 @@ std::uint64_t system_seed() {
 }
 
 // SE-3: the seed of keys never comes from the configuration, for two runs may have the same.
-void set_security(stack::StackConfig& config, unsigned proxy, const NodeSurroundings& surroundings) {
+void set_security(stack::StackConfig& config, unsigned proxy, const NodeSurroundings& surroundings,
+                  stack::KeyObserver* observer) {
   stack::Security& security = config.sub_connection.security;
   if (surroundings.security) {
     security = *surroundings.security;
@@ -50,6 +51,7 @@ void set_security(stack::StackConfig& config, unsigned proxy, const NodeSurround
     CHECK_EQ(::getrandom(security.seed.data(), security.seed.size(), 0),
              static_cast<ssize_t>(security.seed.size()));
   }
+  security.observer = observer;
 }
 
 }  // namespace
@@ -89,6 +91,11 @@ Result<void> Node::open(Instant now, const NodeSurroundings& surroundings) {
   const Result<std::shared_ptr<const stack::Secret>> secret = load_secret(config_);
   if (!secret) return secret.error();
   config_.secret = *secret;
+  if (!config_.security.keylog.empty() && settings::needs_secret(config_)) {
+    Result<std::unique_ptr<KeyLog>> log = KeyLog::open(config_.security.keylog);
+    if (!log) return error("security.keylog: {}", log.error().text);
+    key_log_ = std::move(log).value();
+  }
   Result<std::unique_ptr<CountersMemory>> counters = CountersMemory::map(config_.counters_fd);
   if (!counters) return counters.error();
   counters_ = std::move(counters).value();
@@ -104,7 +111,7 @@ Result<void> Node::open(Instant now, const NodeSurroundings& surroundings) {
   std::vector<stack::StackConfig> stacks;
   for (unsigned p = 0; p < proxies(); ++p) {
     stacks.push_back(stack_config(config_, p, seed));
-    set_security(stacks[p], p, surroundings);
+    set_security(stacks[p], p, surroundings, key_log_.get());
     if (Result<void> r = links_->want_source_ports(config_, stacks[p]); !r) return r;
   }
   peers_ = std::make_unique<Peers>(stacks, Duration::ms(config_.transport.peer_death_ms), seed, monitor_);
@@ -123,6 +130,17 @@ Result<void> Node::open(Instant now, const NodeSurroundings& surroundings) {
   if (!config_.links.empty() && !worker(kIntroducer).bind(config_.machines.udp_port))
     CHECK(!config_.machines.any());  // a proxy has that port; validate() rules that out otherwise
   return {};
+}
+
+std::optional<std::string> Node::poll_file_problem() {
+  if (key_log_ != nullptr)
+    if (std::optional<std::string> problem = key_log_->poll_problem()) return problem;
+  return links_->poll_capture_problem();
+}
+
+Result<void> Node::finish_files() {
+  const Result<void> captures = links_->finish_captures();
+  return captures && key_log_ != nullptr ? key_log_->outcome() : captures;
 }
 
 Instant Node::next_deadline() const {

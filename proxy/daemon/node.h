@@ -38,6 +38,7 @@
 #include "proxy/daemon/clients.h"
 #include "proxy/daemon/counters_memory.h"
 #include "proxy/daemon/datagram_ports.h"
+#include "proxy/daemon/key_log.h"
 #include "proxy/daemon/lanes.h"
 #include "proxy/daemon/links.h"
 #include "proxy/daemon/machines_driver.h"
@@ -141,10 +142,10 @@ class Node {
   // Proxies that were fenced because they stalled, since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
   void count_refused_connection() { (**counters_).refused_connections.add(); }
-  // Problems of packet captures, for the log.
-  std::optional<std::string> poll_capture_problem() { return links_->poll_capture_problem(); }
-  // When no proxy runs any more: the captures' orderly end. An error: one lacks frames.
-  Result<void> finish_captures() { return links_->finish_captures(); }
+  // Problems of packet captures and of the key log, for the log.
+  std::optional<std::string> poll_file_problem();
+  // When no proxy runs any more: the orderly end of these files. An error: one is incomplete.
+  Result<void> finish_files();
   // A proxy's thread writes its own.
   ProxyCounters& counters(unsigned proxy) { return (**counters_).proxy[proxy]; }
   const NodeCounters& all_counters() const { return **counters_; }
@@ -219,6 +220,7 @@ class Node {
   std::unique_ptr<MachinesDriver> machines_;
   std::unique_ptr<CountersMemory> counters_;
   std::unique_ptr<Links> links_;
+  std::unique_ptr<KeyLog> key_log_;  // null: none
   std::unique_ptr<Workers> workers_;
   std::deque<ClusterId> ended_peers_;
   std::deque<ClusterId> lost_peers_;

@@ -9,9 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <optional>
 #include <span>
 #include <string>
+#include <string_view>
+
+#include "base/hex.h"
 
 namespace braid::proxy {
 namespace {
@@ -46,44 +48,10 @@ ssize_t read_all(int fd, MutableBytes room) {
   return static_cast<ssize_t>(got);
 }
 
-std::optional<std::byte> value_of_digit(std::byte digit) {
-  const char c = static_cast<char>(digit);
-  if (c >= '0' && c <= '9') return static_cast<std::byte>(c - '0');
-  if (c >= 'a' && c <= 'f') return static_cast<std::byte>(c - 'a' + 10);
-  if (c >= 'A' && c <= 'F') return static_cast<std::byte>(c - 'A' + 10);
-  return std::nullopt;
-}
-
-// False: one is no digit.
-bool from_hex(std::span<const std::byte, kDigits> text, std::span<std::byte, kBytes> bytes) {
-  for (std::size_t i = 0; i < kBytes; ++i) {
-    const std::optional<std::byte> high = value_of_digit(text[2 * i]), low = value_of_digit(text[2 * i + 1]);
-    if (!high || !low) return false;
-    bytes[i] = *high << 4 | *low;
-  }
-  return true;
-}
-
-// Who may read or replace what the secret file holds.
-Result<void> check_owner(const struct stat& about, const std::string& path) {
-  if (S_ISDIR(about.st_mode))
-    return error("security.secret_file {}: it is a folder; name a file that 'braid secret FILE' has made",
-                 path);
-  if (!S_ISREG(about.st_mode))
-    return error("security.secret_file {}: it is no regular file; name one that 'braid secret FILE' has made",
-                 path);
-  if (about.st_uid != 0 && about.st_uid != ::geteuid())
-    return error(
-        "security.secret_file {}: it belongs to user {}, who can change it; it must be this user's ({}) or root's: copy "
-        "it, and name the copy",
-        path, about.st_uid, ::geteuid());
-  if ((about.st_mode & 077) != 0)
-    return error(
-        "security.secret_file {}: others than its owner may use it (its mode is {:03o}): chmod 600 it, and make a new "
-        "secret if others may have read this one",
-        path, about.st_mode & 0777);
-  return {};
-}
+constexpr PrivateFileCures kCures = {
+    .kind = "name a file that 'braid secret FILE' has made",
+    .owner = "copy it, and name the copy",
+    .mode = "chmod 600 it, and make a new secret if others may have read this one"};
 
 Result<SharedSecret> secret_of(std::span<const std::byte, kBytes> bytes, const std::string& what) {
   if (std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; }))
@@ -105,6 +73,18 @@ Result<SharedSecret> read_secret_descriptor(int fd) {
 
 }  // namespace
 
+Result<void> check_private(const struct stat& about, const std::string& what, const PrivateFileCures& cures) {
+  if (S_ISDIR(about.st_mode)) return error("{}: it is a folder; {}", what, cures.kind);
+  if (!S_ISREG(about.st_mode)) return error("{}: it is no regular file; {}", what, cures.kind);
+  if (about.st_uid != 0 && about.st_uid != ::geteuid())
+    return error("{}: it belongs to user {}, who can change it; it must be this user's ({}) or root's: {}",
+                 what, about.st_uid, ::geteuid(), cures.owner);
+  if ((about.st_mode & 077) != 0)
+    return error("{}: others than its owner may use it (its mode is {:03o}): {}", what, about.st_mode & 0777,
+                 cures.mode);
+  return {};
+}
+
 Result<SharedSecret> read_secret_file(const std::string& path) {
   // A pipe without a writer would block, and is refused below.
   const Opened file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
@@ -116,13 +96,15 @@ Result<SharedSecret> read_secret_file(const std::string& path) {
   }
   struct stat about {};
   if (::fstat(file.fd, &about) != 0) return error("security.secret_file {}: {}", path, std::strerror(errno));
-  if (const Result<void> own = check_owner(about, path); !own) return own.error();
+  if (const Result<void> own = check_private(about, "security.secret_file " + path, kCures); !own)
+    return own.error();
   Wiped<kDigits + 2> text;
   const ssize_t got = read_all(file.fd, text.bytes);
   if (got < 0) return error("security.secret_file {}: {}", path, std::strerror(errno));
   const bool fits = got == kDigits || (got == kDigits + 1 && text.bytes[kDigits] == std::byte{'\n'});
   Wiped<kBytes> bytes;
-  if (!fits || !from_hex(std::span(text.bytes).first<kDigits>(), bytes.bytes))
+  const std::string_view digits(reinterpret_cast<const char*>(text.bytes.data()), kDigits);
+  if (!fits || !read_hex(digits, bytes.bytes))
     return error(
         "security.secret_file {}: it does not hold exactly {} hexadecimal digits and an end of line; make a secret with "
         "'braid secret FILE'",

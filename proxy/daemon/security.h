@@ -1,8 +1,11 @@
 // The secret that all nodes of a machine have: read from where the configuration names it (docs/SECURITY.md).
 #pragma once
 
+#include <sys/stat.h>
+
 #include <memory>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "proxy/daemon/node_config.h"
@@ -15,7 +18,17 @@ namespace braid::proxy {
 // bytes, and is closed. The error names the file and the cure, and never what the file holds.
 Result<std::shared_ptr<const stack::Secret>> load_secret(const NodeConfig& config);
 
-// The same from a file, whatever the links are.
+// What to do about a file that is not private.
+struct PrivateFileCures {
+  std::string_view kind;   // it is no regular file
+  std::string_view owner;  // another user's
+  std::string_view mode;   // others may use it
+};
+// Whether only this user, or root, may read or change an open file: a regular one of theirs, whose mode lets nobody else. The
+// error begins with `what` and ends with the cure.
+Result<void> check_private(const struct stat& about, const std::string& what, const PrivateFileCures& cures);
+
+// The secret from a file, whatever the links are.
 Result<std::shared_ptr<const stack::Secret>> read_secret_file(const std::string& path);
 
 }  // namespace braid::proxy

@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/output_file.h"
 #include "base/system_error.h"
+#include "proxy/nic/pcapng.h"
 
 namespace braid::proxy {
 namespace {
@@ -21,15 +22,7 @@ namespace {
 // Holds the longest frame there is with its block, several times over.
 constexpr std::size_t kBufferBytes = 256 * 1024;
 
-constexpr std::uint32_t kSectionHeader = 0x0a0d0d0a;
-constexpr std::uint32_t kByteOrderMagic = 0x1a2b3c4d;
-constexpr std::uint32_t kInterfaceDescription = 1;
-constexpr std::uint32_t kInterfaceStatistics = 5;
-constexpr std::uint32_t kEnhancedPacket = 6;
-constexpr std::uint16_t kLinkTypeEthernet = 1;
-
-// Type and length at the beginning, the length once more at the end.
-constexpr std::size_t kBlockBytes = 12;
+using namespace pcapng;  // NOLINT(google-build-using-namespace)
 
 // Options: a code, a length, the value filled up to 32 bits; code 0 ends them.
 constexpr std::size_t kOptionHeaderBytes = 4;
@@ -128,7 +121,7 @@ void CaptureFile::record(unsigned interface, CaptureDirection direction, Instant
   Interface& at = interfaces_[interface];
   const std::size_t captured = std::min<std::size_t>(frame.size(), at.snap_bytes);
   const std::size_t padded = round_up(captured, 4);
-  const std::size_t length = 20 + padded + option_bytes(4) + option_bytes(0);
+  const std::size_t length = kPacketFixedBytes + padded + option_bytes(4) + option_bytes(0);
   if (buffered_ + length + kBlockBytes > buffer_.size()) flush();
   const bool at_limit = written_ + buffered_ + length + kBlockBytes > options_.limit_bytes;
   if (full_ || at_limit) {
@@ -140,11 +133,11 @@ void CaptureFile::record(unsigned interface, CaptureDirection direction, Instant
   std::byte* const body = begin_block(kEnhancedPacket, length);
   store(body, std::uint32_t{interface});
   put_time(body + 4, since_1970(now));
-  store(body + 12, static_cast<std::uint32_t>(captured));
-  store(body + 16, static_cast<std::uint32_t>(frame.size()));
-  std::memcpy(body + 20, frame.data(), captured);
+  store(body + kCapturedBytesAt, static_cast<std::uint32_t>(captured));
+  store(body + kFrameBytesAt, static_cast<std::uint32_t>(frame.size()));
+  std::memcpy(body + kPacketFixedBytes, frame.data(), captured);
   const auto flags = static_cast<std::uint32_t>(direction);
-  std::byte* const end = put_option(body + 20 + padded, kPacketFlags, &flags, sizeof flags);
+  std::byte* const end = put_option(body + kPacketFixedBytes + padded, kPacketFlags, &flags, sizeof flags);
   put_option(end, kOptionsEnd, nullptr, 0);
   ++at.recorded;
   ++at.buffered;
@@ -161,7 +154,7 @@ std::byte* CaptureFile::begin_block(std::uint32_t type, std::size_t bytes) {
   store(block + 4, static_cast<std::uint32_t>(total));
   store(block + total - 4, static_cast<std::uint32_t>(total));
   buffered_ += total;
-  return block + 8;
+  return block + kBlockHeaderBytes;
 }
 
 void CaptureFile::put_statistics() {

@@ -5,22 +5,28 @@
 namespace braid::stack {
 namespace {
 
-constexpr std::uint64_t generation_of(std::uint64_t number) {
-  return number >> kPacketsPerKeyBits;
-}
-
-void follow(CipherKind cipher, Aead& from, Aead& to) {
+// `to` gets the key after that of `from`, of this generation.
+void follow(CipherKind cipher, Aead& from, Aead& to, const KeyUse& use, std::uint64_t generation) {
   KeyBytes key = from.next_key();
   to.set_key(cipher, key);
+  use.tell(cipher, generation, key);
   wipe(key);
 }
 
 }  // namespace
 
-void PacketSealer::start(CipherKind cipher, KeyView key, std::uint64_t number) {
+bool open_packet(Aead& key, ByteView header, ByteView sealed, std::byte* to) {
+  const std::size_t bytes = sealed.size() - kSealBytes;
+  const std::uint64_t number = packet_number(sealed);
+  return key.open(number, header, sealed.first(bytes), sealed.data() + bytes + sizeof number, to);
+}
+
+void PacketSealer::start(CipherKind cipher, KeyView key, std::uint64_t number, const KeyUse& use) {
   cipher_ = cipher;
+  use_ = use;
   key_.set_key(cipher, key);
   number_ = number;
+  use_.tell(cipher, generation_of(number), key);
 }
 
 void PacketSealer::stop() {
@@ -30,17 +36,19 @@ void PacketSealer::stop() {
 std::size_t PacketSealer::seal(std::byte* packet, std::size_t header_bytes, std::size_t bytes) {
   const std::uint64_t number = number_++;
   if (number != 0 && generation_of(number) != generation_of(number - 1)) [[unlikely]]  // SE-7
-    follow(cipher_, key_, key_);
+    follow(cipher_, key_, key_, use_, generation_of(number));
   store(packet + bytes, number);
   key_.seal(number, {packet, header_bytes}, {packet + header_bytes, bytes - header_bytes},
             packet + bytes + sizeof number);
   return bytes + kSealBytes;
 }
 
-void PacketOpener::start(CipherKind cipher, KeyView key) {
+void PacketOpener::start(CipherKind cipher, KeyView key, const KeyUse& use) {
   stop();
   cipher_ = cipher;
+  use_ = use;
   current_.set_key(cipher, key);
+  use_.tell(cipher, generation_, key);
 }
 
 void PacketOpener::stop() {
@@ -54,14 +62,13 @@ void PacketOpener::stop() {
 
 Opening PacketOpener::open(ByteView header, ByteView sealed, std::byte* to) {
   if (sealed.size() < kSealBytes) return Opening::kForged;
-  const std::size_t bytes = sealed.size() - kSealBytes;
-  const auto number = load<std::uint64_t>(sealed.data() + bytes);
+  const std::uint64_t number = packet_number(sealed);
   if (!seen_.is_new(number)) return Opening::kReplayed;  // SE-6
   const std::uint64_t generation = generation_of(number);
   Aead* key = &current_;
   if (generation != generation_) [[unlikely]] {  // SE-7
     if (generation == generation_ + 1) {
-      if (!has_next_) follow(cipher_, current_, next_);
+      if (!has_next_) follow(cipher_, current_, next_, use_, generation);
       has_next_ = true;
       key = &next_;
     } else if (has_previous_ && generation + 1 == generation_) {
@@ -70,8 +77,7 @@ Opening PacketOpener::open(ByteView header, ByteView sealed, std::byte* to) {
       return Opening::kForged;
     }
   }
-  if (!key->open(number, header, sealed.first(bytes), sealed.data() + bytes + sizeof number, to))
-    return Opening::kForged;
+  if (!open_packet(*key, header, sealed, to)) return Opening::kForged;
   seen_.mark(number);
   if (key == &next_) move_on();
   // No packet of the key before can be taken any more.

@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "stack/secure/aead.h"
+#include "stack/secure/key_observer.h"
 #include "stack/secure/replay_window.h"
 
 namespace braid::stack {
@@ -22,15 +23,29 @@ namespace braid::stack {
 inline constexpr std::size_t kSealBytes = 8 + Aead::kTagBytes;
 inline constexpr unsigned kPacketsPerKeyBits = 20;
 
+// Which of a direction's keys seals the packet of this number (SE-7).
+constexpr std::uint64_t generation_of(std::uint64_t number) {
+  return number >> kPacketsPerKeyBits;
+}
+// The number of a packet; `sealed`, what follows its header, has at least kSealBytes.
+inline std::uint64_t packet_number(ByteView sealed) {
+  return load<std::uint64_t>(sealed.data() + sealed.size() - kSealBytes);
+}
+// Opens a packet with the key that its number has, whether or not it was opened before: writes sealed.size() - kSealBytes to
+// `to`, which may be where they lie. False: another key has sealed it, or nobody; what was written means nothing.
+[[nodiscard]] bool open_packet(Aead& key, ByteView header, ByteView sealed, std::byte* to);
+
 class PacketSealer {
  public:
-  void start(CipherKind cipher, KeyView key, std::uint64_t number = 0);
+  // `key` is that of `number`, which the next packet has. `use`: who is told of it and of those that follow.
+  void start(CipherKind cipher, KeyView key, std::uint64_t number = 0, const KeyUse& use = {});
   void stop();
   // Seals what follows the header in its place, and writes kSealBytes behind it; returns the whole length.
   std::size_t seal(std::byte* packet, std::size_t header_bytes, std::size_t bytes);
 
  private:
   CipherKind cipher_ = CipherKind::kAesGcm;
+  KeyUse use_;
   Aead key_{Aead::Use::kSeal};
   std::uint64_t number_ = 0;  // of the next packet
 };
@@ -43,7 +58,7 @@ enum class Opening : std::uint8_t {
 
 class PacketOpener {
  public:
-  void start(CipherKind cipher, KeyView key);
+  void start(CipherKind cipher, KeyView key, const KeyUse& use = {});
   void stop();
   // Writes what was sealed to `to`: sealed.size() - kSealBytes. Unless kOpened nothing has changed.
   [[nodiscard]] Opening open(ByteView header, ByteView sealed, std::byte* to);
@@ -52,6 +67,7 @@ class PacketOpener {
   void move_on();
 
   CipherKind cipher_ = CipherKind::kAesGcm;
+  KeyUse use_;
   Aead previous_{Aead::Use::kOpen};
   Aead current_{Aead::Use::kOpen};
   Aead next_{Aead::Use::kOpen};

@@ -11,6 +11,8 @@
 
 namespace braid::stack {
 
+class KeyObserver;
+
 class Secret {
  public:
   static constexpr std::size_t kBytes = kKeyBytes;
@@ -53,6 +55,8 @@ struct Security {
   // runs of one. Not read without a secret. The stack wipes its copy.
   KeyBytes seed{};
   CipherOffer cipher = CipherOffer::kAuto;
+  // Is told of every key of packets (stack/secure/key_observer.h), and outlives the stack; nullptr: nobody is told.
+  KeyObserver* observer = nullptr;
 };
 
 }  // namespace braid::stack

@@ -289,9 +289,9 @@ TEST(NodeConfig, SealedLinksNeedASecret) {
     EXPECT_THAT(node.validate().error().text, HasSubstr("key 'security.secret_file': is missing"));
     node.security.mode = SecurityMode::kOff;
     EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
-    node.security = {.mode = SecurityMode::kAuto, .secret_file = "secret"};
+    node.security = {.mode = SecurityMode::kAuto, .secret_file = "secret", .keylog = ""};
     EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
-    node.security = {.mode = SecurityMode::kAuto, .secret_file = "", .secret_fd = 9};
+    node.security = {.mode = SecurityMode::kAuto, .secret_file = "", .secret_fd = 9, .keylog = ""};
     EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
   }
 }

@@ -75,6 +75,22 @@ TEST(Plan, AWireForEachWayBetweenHosts) {
   }
 }
 
+TEST(Plan, KeysOfOneHostAreInOneFileAndThoseOfHostsInOneForEachNode) {
+  settings::RunConfig config = clusters(2);
+  config.wire = settings::Wire::kUdp;
+  const std::vector<Host> hosts = {
+      {.name = "a", .addresses = {"10.0.0.1"}, .first_cluster = 0, .clusters = 1},
+      {.name = "b", .addresses = {"10.0.0.2"}, .first_cluster = 1, .clusters = 1}};
+  const auto files = [&](const std::vector<proxy::NodeConfig>& nodes) {
+    return nodes[0].security.keylog + " " + nodes[1].security.keylog;
+  };
+  EXPECT_EQ(files(plan_nodes(config, "run", 2)), " ");
+  EXPECT_EQ(files(plan_nodes_of_hosts(config, "run", hosts)), " ");
+  config.security.keylog = "/tmp/keys";
+  EXPECT_EQ(files(plan_nodes(config, "run", 2)), "/tmp/keys /tmp/keys");
+  EXPECT_EQ(files(plan_nodes_of_hosts(config, "run", hosts)), "/tmp/keys.cluster0 /tmp/keys.cluster1");
+}
+
 TEST(Plan, NodesAgreeOnEachOther) {
   settings::RunConfig config = clusters(3);
   config.proxies = 2;

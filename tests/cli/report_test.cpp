@@ -88,6 +88,17 @@ TEST(Report, TextHasInjectedFaultsAndTheFailure) {
   EXPECT_THAT(text, HasSubstr("status 70: braidd of cluster 1 (pid 101) was killed by signal 9 (Killed)\n"));
 }
 
+TEST(Report, WarnsOfAFileOfKeys) {
+  RunReport report = made_up();
+  EXPECT_THAT(render_text(report), Not(HasSubstr("keys of this run")));
+  report.config.security.keylog = "some/keys";
+  EXPECT_THAT(render_text(report),
+              HasSubstr("\nbraid: the keys of this run are in some/keys: who has them can read all that "
+                        "its clusters sent each other\n"));
+  for (ClusterReport& cluster : report.clusters) cluster.host = "a";
+  EXPECT_THAT(render_text(report), HasSubstr("are in some/keys.cluster<k> on its hosts: who"));
+}
+
 TEST(Report, TellsHowPacketsWereProtected) {
   RunReport report = made_up();
   EXPECT_TRUE(protections_of(report.clusters).empty()) << "there were no handshakes";

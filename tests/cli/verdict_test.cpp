@@ -58,7 +58,8 @@ TEST(Verdict, IncompleteCaptureIsTheStatusOfARunThatIsOtherwiseGood) {
   EXPECT_FALSE(v.on_application_end("a", exited(0), false));
   EXPECT_TRUE(v.on_daemon_end("d", exited(kCannotCreateStatus), true, Phase::kClosing));
   EXPECT_EQ(v.status(), kCannotCreateStatus);
-  EXPECT_EQ(v.reason(), "the capture lacks packets: d could not write a file, see its messages above");
+  EXPECT_EQ(v.reason(),
+            "a capture or the key log is incomplete: d could not write a file, see its messages above");
 }
 
 TEST(Verdict, IncompleteCaptureHidesNoOtherFailure) {

@@ -68,6 +68,100 @@ class OnTheWire(SecurityTest):
                 self.assertIn("plain" if is_plain else "sealed with ", said)
 
 
+class KeyLog(SecurityTest):
+    """`--keylog` and `braid decrypt`: who has the keys of a run reads its captures, and nobody else."""
+
+    def sealed_run(self, name, *options):
+        """The captures of a run of the marker program; what it said."""
+        frames, keys = self.folder / f"{name}-frames", self.folder / f"{name}-keys"
+        run = self.braid.run(*options, "--capture", str(frames), "--keylog", str(keys), "--compute", "1", "--mtu", "9000",
+                             self.braid.application("marker_program"))
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("verified", run.stdout)
+        return sorted(frames.iterdir()), run.stderr
+
+    def decrypt(self, capture, keys):
+        plain = self.folder / "plain"
+        plain.unlink(missing_ok=True)
+        done = subprocess.run([f"{BIN}/braid", "decrypt", str(capture), "--keylog", str(keys), "-o", str(plain)],
+                              capture_output=True, text=True, check=False, timeout=60)
+        return done, plain
+
+    def test_captures_are_opened_with_the_keys_of_their_run(self):
+        for name, options in (("shm", ("--wire", "shm", "--security", "required")), ("udp", ("--wire", "udp")),
+                              ("hosts", ("--hosts", TWO))):
+            with self.subTest(name):
+                captures, said = self.sealed_run(name, *options)
+                keys = self.folder / f"{name}-keys"
+                place = f"{keys}.cluster<k> on its hosts" if name == "hosts" else str(keys)
+                self.assertIn(f"the keys of this run are in {place}: who has them can read", said)
+                opened = b""
+                for cluster, capture in enumerate(captures):
+                    # Of several hosts, a node's keys open the captures of that node.
+                    file = pathlib.Path(f"{keys}.cluster{cluster}") if name == "hosts" else keys
+                    self.assertEqual(file.stat().st_mode & 0o7777, 0o600)
+                    self.assertNotIn(MARKER, capture.read_bytes())
+                    done, plain = self.decrypt(capture, file)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertRegex(done.stderr, r"\Abraid: opened (\d{2,}) of \1 sealed packets\n\Z")
+                    self.assertEqual(plain.stat().st_mode & 0o7777, 0o600)
+                    self.assertEqual(plain.stat().st_size, capture.stat().st_size)
+                    opened += plain.read_bytes()
+                self.assertGreater(opened.count(MARKER), 2048)
+        # Keys of another run.
+        capture = self.folder / "udp-frames" / "cluster0-proxy0.pcapng"
+        done, plain = self.decrypt(capture, self.folder / "shm-keys")
+        self.assertEqual(done.returncode, 1, done.stderr)
+        self.assertRegex(done.stderr, r"braid: opened 0 of (\d+) sealed packets; \1 without a key\n.*they are of another run")
+        self.assertEqual(plain.read_bytes(), capture.read_bytes())
+
+    def test_a_file_that_cannot_hold_keys_is_refused_before_anything_starts(self):
+        keys = self.folder / "keys"
+        keys.touch(mode=0o600)
+        keys.chmod(0o644)
+        for options, status, text in (
+                (("--wire", "udp", "--keylog", str(keys)), 73, f"braid: --keylog: {keys}: others than its owner may use it (its mode is 644)"),
+                (("--wire", "udp", "--keylog", "/no/such/keys"), 73, "--keylog: /no/such/keys cannot be written: No such file"),
+                (("--wire", "shm", "--keylog", str(keys)), 64, "--keylog: no packet of this run is sealed"),
+                (("--wire", "udp", "--security", "off", "--keylog", str(keys)), 64, "no packet of this run is sealed")):
+            with self.subTest(options):
+                run = self.braid.run(*options, "true")
+                self.assertEqual(run.returncode, status, run.stderr)
+                self.assertIn(text, run.stderr)
+        self.assertEqual(keys.read_text(), "")
+        of_a_host = pathlib.Path(f"{keys}.cluster1")
+        of_a_host.touch()
+        of_a_host.chmod(0o604)
+        run = self.braid.run("--quiet", "--hosts", TWO, "--keylog", str(keys), "true")
+        self.assertEqual(run.returncode, 70, run.stderr)
+        self.assertIn(f"security.keylog: {of_a_host}: others than its owner may use it", run.stderr)
+
+    def test_decrypt_names_what_it_cannot_read_or_write(self):
+        keys = self.folder / "keys"
+        keys.write_text(f"BRAID_AES_256_GCM {'1' * 16} {'2' * 16} 0 {'3' * 64}\n")
+        capture = self.folder / "capture"
+        capture.write_bytes(b"no capture")
+        link = self.folder / "link"
+        link.symlink_to(capture)
+
+        def expect(status, text, *words):
+            done = subprocess.run([f"{BIN}/braid", "decrypt", *map(str, words)], capture_output=True, text=True, check=False,
+                                  timeout=60)
+            self.assertEqual(done.returncode, status, done.stderr)
+            self.assertIn(text, done.stderr)
+
+        expect(64, "name the file of keys with --keylog", capture, "-o", "x")
+        expect(64, "name the file to write", capture, "--keylog", keys)
+        expect(64, "it is the capture itself", capture, "--keylog", keys, "-o", link)
+        expect(64, "it is the file of keys", capture, "--keylog", keys, "-o", keys)
+        expect(73, "No such file or directory", capture, "--keylog", keys, "-o", self.folder / "none" / "x")
+        expect(78, "it is no pcapng file", capture, "--keylog", keys, "-o", self.folder / "x")
+        expect(78, "it is a folder", self.folder, "--keylog", keys, "-o", self.folder / "x")
+        expect(78, "none: cannot be read", self.folder / "none", "--keylog", keys, "-o", self.folder / "x")
+        expect(78, "none of its lines is a key", capture, "--keylog", capture, "-o", self.folder / "x")
+        self.assertEqual(capture.read_bytes(), b"no capture")
+
+
 class TheSecret(SecurityTest):
     """Where it is looked for, and a run that is looked at while it goes."""
 
@@ -223,6 +317,18 @@ class ByHand(SecurityTest):
         self.assertTrue(wait_until(lambda: self.is_ready(other_ready)), "not connected")
         for daemon in (one, other):
             self.assertNotIn("secret", self.end(daemon))
+
+    def test_a_node_that_logs_its_keys_says_so(self):
+        secret, keys = self.secret("secret"), self.folder / "keys"
+        (one, ready), (other, _) = self.start(0, secret_file=secret, keylog=str(keys)), self.start(1, secret_file=secret)
+        self.assertTrue(wait_until(lambda: self.is_ready(ready)), "not connected")
+        self.assertIn(f"security.keylog: who has {keys} can read all that this node sends and receives", self.end(one))
+        self.assertNotIn("keylog", self.end(other))
+        self.assertEqual(keys.stat().st_mode & 0o7777, 0o600)
+        lines = keys.read_text().splitlines()
+        self.assertGreaterEqual(len(lines), 2, "one for each direction")
+        for line in lines:
+            self.assertRegex(line, r"\ABRAID_(AES_256_GCM|CHACHA20_POLY1305) [0-9a-f]{16} [0-9a-f]{16} 0 [0-9a-f]{64}\Z")
 
     def expect_refusal_of_each_other(self, first, second, words):
         (one, ready), (other, other_ready) = self.start(0, **first), self.start(1, **second)

@@ -106,7 +106,7 @@ class OutputFiles(unittest.TestCase):
         (self.folder / "cluster1-proxy0.pcapng").symlink_to("/dev/full")
         run = braid(*REAL, "--capture", self.folder, *JACOBI)
         self.assert_refused(run, f"cluster1-proxy0.pcapng cannot be written: {FULL}", "it lacks", "frames",
-                            "the capture lacks packets: braidd of cluster 1")
+                            "a capture or the key log is incomplete: braidd of cluster 1")
         self.assertNotIn("cluster0", run.stderr)
         self.assertIn("verified", run.stdout)
 
@@ -127,7 +127,7 @@ class OutputFiles(unittest.TestCase):
         words = " ".join([*REAL, "--capture", ".", "jacobi", "--size", "256", "--iterations", "12"])
         run = on_small_disk(self.folder, 600, f"{BIN}/braid {words}; status=$?; "
                             f"cat cluster0-proxy0.pcapng | od -An -v -tx1; exit $status")
-        self.assert_refused(run, FULL, "the capture lacks packets")
+        self.assert_refused(run, FULL, "a capture or the key log is incomplete")
         bytes_of_file = bytes.fromhex("".join(line for line in run.stdout.splitlines() if line.startswith(" ")))
         self.assertGreater(len(blocks(bytes_of_file)), 2)
 

@@ -169,6 +169,53 @@ TEST(PacketCipher, SeveralKeysFollowEachOther) {  // SE-7
   }
 }
 
+struct ToldKeys final : KeyObserver {
+  struct Key {
+    CipherKind cipher;
+    std::uint64_t sender_epoch, receiver_epoch, generation;
+    KeyBytes bytes;
+    bool operator==(const Key&) const = default;
+  };
+  void on_key(const PacketKey& key) override {
+    Key& told = keys.emplace_back(Key{key.cipher, key.sender_epoch, key.receiver_epoch, key.generation, {}});
+    std::copy(key.key.begin(), key.key.end(), told.bytes.begin());
+  }
+  std::vector<Key> keys;
+};
+
+TEST(PacketCipher, BothHalvesTellEachKeyOnceAndToldKeysOpenThePacketsOfTheirGeneration) {
+  for (const CipherKind kind : kBoth) {
+    const KeyBytes key = key_from_hex(std::string(64, '4'));
+    ToldKeys of_sealer, of_opener;
+    Pair p;
+    p.sealer.start(kind, key, kPerKey - 2, {&of_sealer, 0xa, 0xb});
+    p.opener.start(kind, key, {&of_opener, 0xa, 0xb});
+    std::vector<Bytes> packets;
+    for (int i = 0; i < 4; ++i) {
+      packets.push_back(p.sealed(bytes({i})));
+      EXPECT_EQ(p.open(packets[i]), Opening::kOpened);
+    }
+    ASSERT_EQ(of_sealer.keys.size(), 2u);
+    for (std::uint64_t generation = 0; generation < 2; ++generation) {
+      const ToldKeys::Key& told = of_sealer.keys[generation];
+      EXPECT_EQ(told.cipher, kind);
+      EXPECT_EQ(told.sender_epoch, 0xau);
+      EXPECT_EQ(told.receiver_epoch, 0xbu);
+      EXPECT_EQ(told.generation, generation);
+      Aead aead(Aead::Use::kOpen);
+      aead.set_key(kind, told.bytes);
+      for (std::size_t i = 0; i < packets.size(); ++i) {
+        const ByteView sealed = ByteView(packets[i]).subspan(kHeader);
+        EXPECT_EQ(generation_of(packet_number(sealed)), i / 2);
+        std::byte to[1];
+        EXPECT_EQ(open_packet(aead, ByteView(packets[i]).first(kHeader), sealed, to), i / 2 == generation);
+      }
+    }
+    EXPECT_EQ(of_sealer.keys[0].bytes, key);
+    EXPECT_EQ(of_opener.keys, of_sealer.keys);
+  }
+}
+
 TEST(PacketCipher, AfterItIsStoppedAndStartedNothingOfBeforeIsOpened) {
   Pair p;
   const Bytes packet = p.sealed(bytes("x"));

@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
+#include <optional>
 #include <set>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "two_ends.h"
@@ -116,6 +120,61 @@ TEST(Sealed, NoByteOfAMessageIsSeenOnTheWire) {  // SE-1, SE-5
   for (const TwoEnds::Sent& p : t.packets)
     for (std::size_t at = 0; at + 8 <= p.packet.size(); ++at)
       ASSERT_EQ(words.count(load<std::uint64_t>(p.packet.data() + at)), 0u);
+}
+
+struct ToldKeys final : KeyObserver {
+  using Id = std::tuple<std::uint64_t, std::uint64_t, std::uint64_t>;  // epochs and generation
+  void on_key(const PacketKey& key) override {
+    ++calls;
+    std::unique_ptr<Aead>& opener = openers[{key.sender_epoch, key.receiver_epoch, key.generation}];
+    opener = std::make_unique<Aead>(Aead::Use::kOpen);
+    opener->set_key(key.cipher, key.key);
+  }
+  // nullopt: no key that was told opens it.
+  std::optional<Bytes> open(const TwoEnds::Sent& p) {
+    const std::size_t header = kPacketHeaderBytes + 8u * p.header.sack_words;
+    const ByteView sealed = ByteView(p.packet).subspan(header);
+    const auto key =
+        openers.find({p.header.sender_epoch, p.header.receiver_epoch, generation_of(packet_number(sealed))});
+    Bytes text(sealed.size() - kSealBytes);
+    if (key == openers.end() ||
+        !open_packet(*key->second, ByteView(p.packet).first(header), sealed, text.data()))
+      return std::nullopt;
+    return text;
+  }
+  std::map<Id, std::unique_ptr<Aead>> openers;
+  int calls = 0;
+};
+
+TEST(Sealed, KeysThatAnEndTellsOpenEveryPacketOfBothDirections) {
+  ToldKeys keys;
+  SubConnectionConfig config = sealed_config();
+  config.security.observer = &keys;
+  TwoEnds t(config);
+  for (const int i : {0, 1}) t.send(i, 5000);
+  t.run_until_finished(100_ms);
+  EXPECT_EQ(keys.calls, 4) << "both ends make the keys of both directions";
+  EXPECT_EQ(keys.openers.size(), 2u);
+  // A new incarnation of one end has other keys.
+  t.start(1, 0xb2);
+  t.run_for(50_ms);
+  t.send(0, 5000);
+  t.run_until_finished(100_ms);
+  EXPECT_EQ(keys.openers.size(), 4u);
+  std::size_t opened = 0, records = 0;
+  for (const TwoEnds::Sent& p : t.packets) {
+    if (is_hello(p)) continue;
+    const std::optional<Bytes> text = keys.open(p);
+    ASSERT_TRUE(text.has_value());
+    ++opened;
+    RecordReader reader(*text, p.header.records);
+    Record record;
+    ByteView content;
+    while (reader.next(&record, &content)) ++records;
+    EXPECT_FALSE(reader.broken());
+  }
+  EXPECT_GT(opened, 10u);
+  EXPECT_GT(records, 10u);
 }
 
 // What an end is, as far as a test can ask.

@@ -7,6 +7,7 @@ import collections
 import functools
 import os
 import pathlib
+import re
 import shutil
 import struct
 import subprocess
@@ -98,12 +99,39 @@ def tearDownModule():
         shutil.rmtree(folder, ignore_errors=True)
 
 
+@functools.cache
+def opened_run(*options):
+    """The same of a sealed run, whose packets `braid decrypt` has opened."""
+    keys = tempfile.NamedTemporaryFile(prefix="braid-dissector-keys-")
+    sealed = run("--security", "required", "--keylog", keys.name, *options)
+    opened = pathlib.Path(tempfile.mkdtemp(prefix="braid-dissector-"))
+    RUNS.append(opened)
+    with keys:
+        for capture in sealed.iterdir():
+            result = subprocess.run(
+                [os.environ["BRAID_COMMAND"], "decrypt", str(capture), "--keylog", keys.name, "-o", str(opened / capture.name)],
+                capture_output=True, text=True, timeout=100, check=False,
+            )
+            if not re.fullmatch(r"braid: opened (\d+) of \1 sealed packets\n", result.stderr):
+                raise AssertionError(f"not all was opened: {result.stderr}")
+    return opened
+
+
+# Two proxies, so that there are four sub-connections' ends; an MTU that cuts pages into parts.
+QUIET = ("--proxies", "2", "--mtu", "1500")
+
+
 def quiet_run():
-    """Two proxies, so that there are four sub-connections' ends; an MTU that cuts pages into parts."""
-    return run("--proxies", "2", "--mtu", "1500")
+    return run(*QUIET)
 
 
 class CapturedRun(unittest.TestCase):
+    def run_with(self, *options):
+        return run(*options)
+
+    def quiet_run(self):
+        return self.run_with(*QUIET)
+
     def captures(self, folder):
         files = sorted(folder.iterdir())
         self.assertEqual(
@@ -113,7 +141,7 @@ class CapturedRun(unittest.TestCase):
         return files
 
     def test_every_packet_is_dissected_completely_and_its_checksums_are_right(self):
-        for capture in self.captures(quiet_run()):
+        for capture in self.captures(self.quiet_run()):
             with self.subTest(capture.name):
                 self.assertGreater(count(capture, "braid"), 20)
                 self.assertEqual(count(capture, "not braid"), 0, "nothing else is on the wire")
@@ -123,7 +151,7 @@ class CapturedRun(unittest.TestCase):
     def test_hellos_have_the_epochs_of_all_other_packets(self):
         incarnations = collections.defaultdict(set)
         hashes = set()
-        for capture in self.captures(quiet_run()):
+        for capture in self.captures(self.quiet_run()):
             with self.subTest(capture.name):
                 all_packets = packets(capture)
                 epoch = {}
@@ -142,7 +170,7 @@ class CapturedRun(unittest.TestCase):
         self.assertEqual([len(incarnations[c]) for c in "01"], [1, 1], "a node has one, whatever the proxy")
 
     def test_directions_and_ends_are_those_of_the_proxy_that_captured(self):
-        for capture in self.captures(quiet_run()):
+        for capture in self.captures(self.quiet_run()):
             cluster, proxy = capture.name[len("cluster")], capture.name[-len("0.pcapng")]
             for p in packets(capture):
                 sent = number(p, "frame.packet_flags_direction") == 2
@@ -151,7 +179,7 @@ class CapturedRun(unittest.TestCase):
                 self.assertEqual(one(p, f"braid.{side}.proxy"), proxy, p)
 
     def test_numbers_have_no_gap_and_only_sent_packets_are_acknowledged(self):
-        for capture in self.captures(quiet_run()):
+        for capture in self.captures(self.quiet_run()):
             with self.subTest(capture.name):
                 next_seq = collections.Counter()  # by sender
                 for p in packets(capture):
@@ -169,7 +197,7 @@ class CapturedRun(unittest.TestCase):
         protocols = collections.defaultdict(set)  # by kind
         pieces = collections.defaultdict(list)  # of what was cut: (cluster, its port, position) -> offsets, lengths
         lengths = {}
-        for capture in self.captures(quiet_run()):
+        for capture in self.captures(self.quiet_run()):
             for p in packets(capture, "braid.type == 2 and frame.packet_flags_direction == 2 and not braid.first_sent"):
                 columns = [p[f"braid.record.{name}"] for name in
                            ("kind", "destination", "bytes", "message_bytes", "part")]
@@ -204,7 +232,7 @@ class CapturedRun(unittest.TestCase):
 
     def test_control_messages_are_shown_as_text(self):
         said = collections.Counter()
-        for capture in self.captures(quiet_run()):
+        for capture in self.captures(self.quiet_run()):
             for p in packets(capture, "braid.control.kind"):
                 if number(p, "frame.packet_flags_direction") == 2 and not p["braid.first_sent"]:
                     said.update(p["braid.control.kind"])
@@ -214,7 +242,7 @@ class CapturedRun(unittest.TestCase):
         self.assertEqual(said[ACCEPT], said[CONFIRM])
 
     def test_the_text_shows_the_main_fields(self):
-        capture = self.captures(quiet_run())[0]
+        capture = self.captures(self.quiet_run())[0]
         text = tshark(capture, "-V", "-Y", "braid.record.part == 1", "-c", "2000")
         for words in ("Type: Data (2)", "Sender's epoch: 0x", "Sequence number: ", "Acknowledges all before: ",
                       "Record: Message ", "Kind: Message (1)", "A part: True", "[Begins the message: True]",
@@ -235,7 +263,7 @@ class CapturedRun(unittest.TestCase):
 
     def test_losses_are_shown_as_holes_and_as_retransmitted_packets(self):
         again, behind_a_hole = 0, 0
-        for capture in self.captures(run("--loss", "0.03", "--seed", "7", "--mtu", "1500")):
+        for capture in self.captures(self.run_with("--loss", "0.03", "--seed", "7", "--mtu", "1500")):
             self.assertEqual(count(capture, "_ws.malformed or braid.malformed or _ws.lua.error"), 0)
             sent = [p for p in packets(capture) if number(p, "frame.packet_flags_direction") == 2]
             seen = {}
@@ -250,6 +278,33 @@ class CapturedRun(unittest.TestCase):
                 again += first != one(p, "frame.number")
         self.assertGreater(again, 0)
         self.assertGreater(behind_a_hole, 0)
+
+
+class OpenedRun(CapturedRun):
+    """What `braid decrypt` writes is shown as a plain run is."""
+
+    test_fragmented_packets_are_shown_reassembled = None  # pieces of packets are not opened
+    # Of headers, which are never sealed.
+    test_hellos_have_the_epochs_of_all_other_packets = None
+    test_directions_and_ends_are_those_of_the_proxy_that_captured = None
+
+    def run_with(self, *options):
+        return opened_run(*options)
+
+    def test_each_packet_but_hellos_is_shown_with_its_number(self):
+        for capture in self.captures(self.quiet_run()):
+            self.assertEqual(count(capture, "braid.type != 1 and not (braid.opened and braid.number)"), 0)
+            self.assertEqual(count(capture, "braid.type == 1 and braid.opened"), 0)
+            self.assertEqual(count(capture, "braid.sealed"), 0)
+
+
+class SealedRun(unittest.TestCase):
+    def test_headers_are_shown_and_records_are_not(self):
+        for capture in sorted(run("--security", "required").iterdir()):
+            self.assertEqual(count(capture, "not braid"), 0, "acknowledgements are recognized, too")
+            self.assertGreater(count(capture, "braid.type == 2 and braid.sealed and braid.number"), 20)
+            self.assertGreater(count(capture, "braid.type == 3 and braid.sealed"), 0)
+            self.assertEqual(count(capture, "braid.record or braid.opened or braid.malformed or _ws.lua.error"), 0)
 
 
 class CaptureThatCannotBe(unittest.TestCase):

@@ -6,6 +6,7 @@
 #include "tools/braid/calibrate/calibrate_command.h"
 #include "tools/braid/command_line/command_line.h"
 #include "tools/braid/command_line/subcommand.h"
+#include "tools/braid/decrypt/decrypt_command.h"
 #include "tools/braid/doctor/doctor_command.h"
 #include "tools/braid/inspect/counters_command.h"
 #include "tools/braid/inspect/proxies_command.h"
@@ -38,6 +39,8 @@ constexpr const char* kFooter =
     "  braid calibrate                                  the costs of this machine, as a model for 'braid sim'\n"
     "  braid counters --process $(pgrep -n jacobi)      the counters of that process's proxies\n"
     "  braid secret /etc/braid/secret                   the secret of nodes that are started by hand\n"
+    "  braid decrypt sealed.pcapng --keylog keys -o plain.pcapng\n"
+    "                                                   a capture of encrypted packets, for Wireshark\n"
     "  braid help run                                   the options of a run\n"
     "  braid help settings                              every setting of options and files\n"
     "  braid help defaults                              a configuration file with every setting at its default\n";
@@ -58,7 +61,7 @@ int run(int argc, char** argv) {
       .version = kVersion,
       .commands = {run_command(), sim_command(), study_command(), fit_command(), plan_command(),
                    report_command(), counters_command(), proxies_command(), calibrate_command(),
-                   doctor_command(), secret_command(), parmacs_command()},
+                   doctor_command(), secret_command(), decrypt_command(), parmacs_command()},
       .topics = {{"settings", settings::reference_page}, {"defaults", settings::default_file}}};
   return run_command_line(line, argc, argv);
 }

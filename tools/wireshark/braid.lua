@@ -4,7 +4,8 @@
 --   tshark -X lua_script:tools/wireshark/braid.lua -r cluster0-proxy0.pcapng
 --
 -- or copy it into the folder that Wireshark shows under Help, About, Folders, "Personal Lua Plugins". Captures are
--- written by `braid run --capture DIR`.
+-- written by `braid run --capture DIR`. Of sealed packets the headers are shown, and all of those that `braid decrypt` has
+-- opened (docs/SECURITY.md, Reading captures).
 --
 -- A packet is known by what it says, whatever its UDP ports are; "Decode As" takes those that do not look right.
 
@@ -14,7 +15,8 @@ local MOST_SACK_WORDS = 4
 local WHOLE_RECORD_BYTES = 20
 local PART_RECORD_BYTES = 32
 local MOST_TRAIN_MESSAGES = 16
-local SEAL_BYTES = 24
+local SEAL_BYTES = 24 -- the number, and the tag
+local TAG_BYTES = 16
 local MOST_TRAIN_BYTES = 2048
 local TRAIN_ALIGNMENT = 8
 local GRANULE_BYTES = 64
@@ -76,6 +78,7 @@ local f = {
   exchange = ProtoField.uint8("braid.hello.exchange", "Key exchange", base.DEC, { [0] = "None", [1] = "First message", [2] = "Second message" }),
   sealed = ProtoField.bytes("braid.sealed", "Sealed records"),
   number = ProtoField.uint64("braid.number", "Number of the sealed packet"),
+  opened = ProtoField.bool("braid.opened", "Opened with a key"),
 
   record = ProtoField.none("braid.record", "Record"),
   destination_port = ProtoField.uint32("braid.record.destination", "Destination port"),
@@ -284,6 +287,15 @@ local function dissect_record(tvb, offset, tree)
   return offset + header + padded(bytes), said
 end
 
+-- Has `braid decrypt` opened this sealed packet? It puts zeros in the place of the tag.
+local function is_opened(tvb)
+  local tag = tvb(tvb:len() - TAG_BYTES, TAG_BYTES):bytes()
+  for i = 0, TAG_BYTES - 1 do
+    if tag:get_index(i) ~= 0 then return false end
+  end
+  return true
+end
+
 local function dissect_records(tvb, offset, count, tree)
   local first_said
   for _ = 1, count do
@@ -310,11 +322,12 @@ local function looks_right(tvb)
   local after = tvb:len() - HEADER_BYTES - 8 * words
   if kind == HELLO then return after == 16 or after == 18 or after == 36 or after == 84 end
   if kind == DATA then return after >= WHOLE_RECORD_BYTES end
-  return after == 0
+  return after == 0 or (after == SEAL_BYTES and seals[tvb(12, 8):bytes():tohex()] ~= nil)
 end
 
 function braid.dissector(tvb, pinfo, root)
   if tvb:len() < HEADER_BYTES then return 0 end
+  local whole_bytes = tvb:len()
   pinfo.cols.protocol = "braid"
   local tree = root:add(braid, tvb())
   local kind = tvb(1, 1):uint()
@@ -377,8 +390,20 @@ function braid.dissector(tvb, pinfo, root)
         said = said .. " sealed"
       end
     end
-  elseif seals[tvb(12, 8):bytes():tohex()] and tvb:len() >= offset + SEAL_BYTES then
-    -- Who says hello so seals the rest; without a hello in the capture it is taken for records.
+    pinfo.cols.info = said
+    tree:append_text(", " .. said)
+    return whole_bytes
+  end
+
+  -- Who says hello so seals the rest; without a hello in the capture it is taken for records.
+  local is_sealed = seals[tvb(12, 8):bytes():tohex()] and tvb:len() >= offset + SEAL_BYTES
+  if is_sealed and is_opened(tvb) then
+    tree:add_le(f.number, tvb(tvb:len() - SEAL_BYTES, 8))
+    tree:add(f.opened, true):set_generated()
+    tvb = tvb(0, tvb:len() - SEAL_BYTES):tvb()
+    is_sealed = false
+  end
+  if is_sealed then
     tree:add(f.sealed, tvb(offset, tvb:len() - offset - SEAL_BYTES))
     tree:add_le(f.number, tvb(tvb:len() - SEAL_BYTES, 8))
     said = said .. string.format(" sealed, %d bytes", tvb:len() - offset - SEAL_BYTES)
@@ -398,7 +423,7 @@ function braid.dissector(tvb, pinfo, root)
   end
   pinfo.cols.info = said
   tree:append_text(", " .. said)
-  return tvb:len()
+  return whole_bytes
 end
 
 braid:register_heuristic("udp", function(tvb, pinfo, root)

@@ -10,11 +10,12 @@
 
 namespace braid::cli {
 
-OutputFileOption::OutputFileOption(std::string option, const std::string& path, OutputFile::Existing existing)
+OutputFileOption::OutputFileOption(std::string option, const std::string& path, OutputFile::Existing existing,
+                                   mode_t permissions)
     : option_(std::move(option)) {
   if (path.empty()) return;
   Result<OutputFile> made =
-      path == "-" ? OutputFile::standard_output() : OutputFile::create(path, 0644, existing);
+      path == "-" ? OutputFile::standard_output() : OutputFile::create(path, permissions, existing);
   if (!made) refuse(kCannotCreateStatus, fmt::format("{}: {}", option_, made.error().text));
   file_.emplace(std::move(*made));
 }

@@ -13,8 +13,9 @@ namespace braid::cli {
 class OutputFileOption {
  public:
   // `option` is named in errors: "--report". An empty path: nothing is written. "-": standard output.
+  // `permissions` are those of a new file.
   OutputFileOption(std::string option, const std::string& path,
-                   OutputFile::Existing existing = OutputFile::Existing::kKept);
+                   OutputFile::Existing existing = OutputFile::Existing::kKept, mode_t permissions = 0644);
 
   // In place of what is in the file.
   void write(const std::string& text);

@@ -182,6 +182,7 @@ std::vector<proxy::NodeConfig> equal_nodes(const settings::RunConfig& config, co
     node.capture_directory = config.capture.directory;
     node.capture_limit_mib = config.capture.limit_mib;
     node.security.mode = config.security.mode;
+    node.security.keylog = config.security.keylog;
     node.eal_memory_mib = config.dpdk.memory_mib;
     node.eal_prefix = fmt::format("{}-{}", run, k);
   }
@@ -276,6 +277,10 @@ std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& co
   for (const Host& own : hosts) {
     for (unsigned k = own.first_cluster; k < own.first_cluster + own.clusters; ++k) {
       nodes[k].idle.spins = 0;
+      // Hosts may share a network's file system, where lines of two that write at once are lost: each node has a file of its
+      // own, which opens the captures beside it.
+      if (!config.security.keylog.empty())
+        nodes[k].security.keylog = fmt::format("{}.cluster{}", config.security.keylog, k);
       plan_own_sockets(config, run, own, nodes[k]);
       for (const Host& other : hosts) plan_peers_on(config, run, other, &other == &own, nodes[k]);
     }

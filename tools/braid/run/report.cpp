@@ -226,6 +226,14 @@ std::string protection_text(const std::vector<std::string>& protections) {
   return sealed.empty() ? ", packets plain" : sealed + ", on links of shared memory plain";
 }
 
+std::string keylog_warning(const RunReport& report) {
+  const bool is_of_hosts = std::any_of(report.clusters.begin(), report.clusters.end(),
+                                       [](const ClusterReport& c) { return !c.host.empty(); });
+  return fmt::format(
+      "braid: the keys of this run are in {}{}: who has them can read all that its clusters sent each other\n",
+      report.config.security.keylog, is_of_hosts ? ".cluster<k> on its hosts" : "");
+}
+
 std::string machine(const settings::RunConfig& c) {
   return fmt::format("{} of {} and {}, wire {}, dispatch {}", counted(c.clusters, "cluster"),
                      counted(c.compute, "compute node"), counted(c.proxies, "proxy", "proxies"),
@@ -270,6 +278,7 @@ std::string render_text(const RunReport& report) {
         "all after {}, seed {}\n",
         f.loss, f.duplicate, f.reorder, f.corrupt, f.flip_past_checksum_every, f.drop_all_after, f.seed);
   }
+  if (!report.config.security.keylog.empty()) text += keylog_warning(report);
   const std::vector<Json> parsed = parsed_reports(report);
   const RunCosts costs = costs_of(parsed);
   for (const std::string& table : {proxies_table(report), nodes_table(parsed), pages_table(parsed),

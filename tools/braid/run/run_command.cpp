@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "proxy/daemon/key_log.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
 #include "tools/braid/command_line/output_file_option.h"
@@ -38,8 +39,8 @@ constexpr const char* kFooter =
     "prints a file with all of them.\n"
     "\n"
     "Status: that of the application's process that failed first (128 + n if signal n killed it); 64: wrong usage; 70: a daemon was\n"
-    "lost, the run could not start, or standard output could not be written; 73: the report or the folder of the captures\n"
-    "cannot be written; 78: wrong configuration.\n"
+    "lost, the run could not start, or standard output could not be written; 73: the report, the folder of the captures or\n"
+    "the file of keys cannot be written; 78: wrong configuration.\n"
     "\n"
     "Examples:\n"
     "  braid run --clusters 2 --compute 2 --proxies 2 jacobi --size 1024 --iterations 10\n"
@@ -73,6 +74,20 @@ void prepare_capture(const settings::RunConfig& config) {
     refuse(kCannotCreateStatus,
            fmt::format("--capture: {} cannot be written: {}; name a folder that this user may write in",
                        folder, problem.message()));
+}
+
+// The same for the file of keys, which must have keys to hold.
+void prepare_keylog(const RunOptions& options) {
+  const std::string& path = options.config.security.keylog;
+  if (path.empty()) return;
+  if (!settings::is_sealed(options.config.security.mode, options.config.wire == settings::Wire::kShm))
+    refuse(
+        kUsageStatus,
+        "--keylog: no packet of this run is sealed, so there are no keys, and captures can be read as they are; leave "
+        "the option out, or give --security required");
+  if (!options.hosts.empty()) return;
+  const Result<std::unique_ptr<proxy::KeyLog>> log = proxy::KeyLog::open(path);
+  if (!log) refuse(kCannotCreateStatus, fmt::format("--keylog: {}", log.error().text));
 }
 
 std::optional<DebuggerOptions> debugger_of(const Arguments& arguments, const Given& given,
@@ -204,6 +219,7 @@ int run_application(const Arguments& arguments, const Given& given) {
   options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());
   if (options.hosts.empty()) prepare_capture(options.config);
+  prepare_keylog(options);
 
   const Result<RunReport> report = supervise(options);
   if (!report) refuse(kLostDaemonStatus, report.error().text);

@@ -71,9 +71,10 @@ bool Verdict::on_daemon_end(const std::string& name, int wait_status, bool asked
       killed ? WTERMSIG(wait_status) == SIGTERM || WTERMSIG(wait_status) == SIGKILL : wait_status == 0;
   if (asked && ended_as_asked) return false;
   if (asked && !killed && WEXITSTATUS(wait_status) == kCannotCreateStatus)
-    return fail(Cause::kCaptureIncomplete,
-                "the capture lacks packets: " + name + " could not write a file, see its messages above",
-                kCannotCreateStatus, Instant::never());
+    return fail(
+        Cause::kFileIncomplete,
+        "a capture or the key log is incomplete: " + name + " could not write a file, see its messages above",
+        kCannotCreateStatus, Instant::never());
   const char* const when = asked                       ? " when it was asked to end"
                            : phase == Phase::kStarting ? " before all clusters were connected"
                                                        : "";
@@ -90,7 +91,7 @@ void Verdict::on_interrupt_ignored() {
 }
 
 int Verdict::status() const {
-  if (cause_ == Cause::kCaptureIncomplete && status_ != 0) return status_;  // the run itself was complete
+  if (cause_ == Cause::kFileIncomplete && status_ != 0) return status_;  // the run itself was complete
   return failed() ? cause_status_ : status_;
 }
 

@@ -29,7 +29,7 @@ class Verdict {
   // Of several failures at about the same time the highest is the cause.
   enum class Cause : std::uint8_t {
     kNone,
-    kCaptureIncomplete,  // the run itself is complete
+    kFileIncomplete,     // the run itself is complete
     kApplicationGaveUp,  // its runtime ended it because it had lost another cluster: a consequence
     kApplicationExited,
     kDaemonExited,

@@ -6,11 +6,11 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <iterator>
 #include <memory>
 #include <span>
 #include <string>
 
+#include "base/hex.h"
 #include "base/output_file.h"
 #include "base/system_error.h"
 #include "tools/braid/command_line/output_file_option.h"
@@ -34,11 +34,9 @@ struct Arguments {
 
 // As a line of hexadecimal digits.
 std::string text_of(const stack::Secret& secret) {
-  std::string text;
-  text.reserve(2 * stack::Secret::kBytes + 1);
-  for (const std::byte b : secret.bytes())
-    fmt::format_to(std::back_inserter(text), "{:02x}", std::to_integer<unsigned>(b));
-  return text + "\n";
+  std::string text(2 * stack::Secret::kBytes + 1, '\n');
+  write_hex(secret.bytes(), text.data());
+  return text;
 }
 
 int write_secret(const Arguments& arguments) {
