@@ -191,6 +191,14 @@ class Report(unittest.TestCase):
                     (bad / "live_medians.csv").write_text(medians)
                 self.assertIn(words, self.refusal("live", "-o", "x.html", status=78))
 
+    def test_a_damaged_table_of_mean_value_analysis_is_named(self):
+        bad = self.folder / "mva"
+        shutil.copytree(self.folder / "out", bad, dirs_exist_ok=True)
+        (bad / "mva.csv").write_text("application,arguments,clusters\n")
+        self.assertIn("mva.csv: has no columns ',message_cycles,mva_message_cycles,", self.refusal("mva", "-o", "x.html", status=78))
+        (bad / "mva.csv").unlink()  # of an earlier version
+        self.page("mva")
+
     def test_a_damaged_study_is_named(self):
         study = json.loads((self.folder / "out" / "study.json").read_text())
         bad = self.folder / "bad"

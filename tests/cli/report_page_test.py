@@ -64,7 +64,7 @@ repetitions: 3
 vary:
   - clusters: [1, 2]
     compute: [2, 1]
-  - simulation.mode: [real, no-delay]
+  - simulation.mode: [real, no-delay, no-contention]
 """
 
 
@@ -373,6 +373,19 @@ class Page(unittest.TestCase):
         after = {title: chart for title, chart in self.charts().items() if "live and predicted" in title}
         self.assertEqual(len(before), 2)
         self.assertEqual(after, before)
+
+    def test_queueing_theory_stands_beside_the_simulation(self):
+        self.open("both.html")
+        rows, charts = self.live_rows("mva.csv"), self.charts()
+        self.assertEqual([(row["application"], row["clusters"]) for row in rows], [("jacobi", "2"), ("matmul", "2")])
+        for row in rows:
+            for column, what in (("message_cycles", "time of a message, cycles"), ("utilisation", "utilisation of a proxy, mean")):
+                labels, series = charts[f"{row['application']} {row['arguments']}: {what}, simulated and by mean value analysis"]
+                self.assertEqual(len(labels), 1)
+                self.assertEqual(series, {"simulated": [float(row[column])], "mean value analysis": [float(row[f"mva_{column}"])]})
+        each = next(b for b in self.browser.find_elements(By.CSS_SELECTOR, "#mva button.download")
+                    if "mean value analysis of" in b.get_attribute("aria-label"))
+        self.assertEqual(self.download(each.click), (self.folder / "both" / "mva.csv").read_text())
 
     # --- The page as a page
 

@@ -16,6 +16,7 @@
 #include "settings/views/yaml.h"
 #include "tests/cli/command.h"
 #include "tools/braid/study/condition.h"
+#include "tools/braid/study/mean_value.h"
 #include "tools/braid/study/study_results.h"
 
 namespace braid::cli {
@@ -482,6 +483,79 @@ TEST(PointsCsv, HasARowForEachPointAndAColumnForEachKeyAndFigure) {
   EXPECT_EQ(by_name["most_queued"], "9");
   EXPECT_EQ(by_name["largest_utilisation"], "0.75");
   EXPECT_EQ(by_name["point"], "n0");
+}
+
+// --- mean value analysis
+
+// Two machines that fail after 3 and are repaired for 1 by one man: he is busy with 1 - 1 / (1 + 2 r + 2 r r), r = 1 / 3.
+TEST(MeanValues, OfOneQueueAreThoseOfTheMachineRepairman) {
+  const MeanValues values = mean_values(2, 3, 1, 1, 1);
+  EXPECT_NEAR(values.rate, 1 - 1 / (1 + 2.0 / 3 + 2.0 / 9), 1e-12);
+  EXPECT_NEAR(values.stay, 2 / values.rate - 3, 1e-12);
+  EXPECT_EQ(mean_values(1, 3, 4, 2, 1).stay, 2) << "alone there is no wait";
+}
+
+class MvaCsv : public ::testing::Test {
+ protected:
+  // A point's report; cycles of parallel(), 10 messages.
+  static nlohmann::ordered_json report(int parallel, double message, double network, double waits,
+                                       double idle, double busy) {
+    return {
+        {"parallel_cycles", parallel},
+        {"messages",
+         {{"count", 10}, {"mean_cycles", message}, {"mean_network", network}, {"mean_wait_for_link", waits}}},
+        {"mean_utilisation", busy},
+        {"fixed_delay_cycles", idle}};
+  }
+  std::vector<std::string> lines(const nlohmann::ordered_json& real,
+                                 const nlohmann::ordered_json& free) const {
+    std::vector<Row> rows;
+    for (const StudyPoint& point : study_.points)
+      rows.push_back({&point,
+                      "p" + std::to_string(rows.size()),
+                      {1, point.value_of("simulation.mode") == "real" ? real : free}});
+    std::stringstream csv(mva_csv(study_.varied, rows));
+    std::vector<std::string> all;
+    for (std::string line; std::getline(csv, line);) all.push_back(line);
+    return all;
+  }
+
+  const Study study_ = parsed(
+      "applications: [{application: tsp}]\n"
+      "base: {compute: 1}\n"
+      "vary: [{simulation.mode: [no-delay, no-contention, real]}]\n");
+};
+
+// Two customers and two equal stations. Without think time or link the throughput is N / (N + K - 1) / service, so a message
+// takes 3 services; N T / messages = 2000 is the idle message.
+TEST_F(MvaCsv, HasARowForEachRealPoint) {
+  EXPECT_THAT(
+      lines(report(15000, 2900, 7, 7, 1, 0.5), report(10000, 1, 9, 9, 2000, 0)),
+      ElementsAre(
+          "application,arguments,clusters,compute,proxies,simulation.mode,message_cycles,mva_message_cycles,"
+          "utilisation,mva_utilisation,point",
+          StartsWith("tsp,,2,1,1,real,2900.0,3000.0,0.5,0.66666")));
+}
+
+// Thinks 2000 and is on the link for 1000: alone 1000 of 5000 at a station, so the second finds 0.2 there: 1000 + 2 x 1200.
+// The rate is 2 / (2000 + 3400).
+TEST_F(MvaCsv, KnowsTheLinkWithoutItsWaits) {
+  EXPECT_THAT(lines(report(15000, 3500, 1500, 500, 1, 0.25), report(25000, 1, 9, 9, 3000, 0)),
+              ElementsAre(::testing::_, StartsWith("tsp,,2,1,1,real,3500.0,3400.0,0.25,0.370370")));
+}
+
+TEST_F(MvaCsv, HasNoRowWhereAFigureIsMissingOrNothingIsSent) {
+  const nlohmann::ordered_json good = report(15000, 2900, 7, 7, 1, 0.5);
+  for (const char* const missing : {"/messages/mean_network", "/messages/mean_wait_for_link",
+                                    "/messages/mean_cycles", "/mean_utilisation"}) {
+    nlohmann::ordered_json real = good;
+    real[nlohmann::ordered_json::json_pointer(missing)] = nullptr;
+    EXPECT_EQ(lines(real, report(10000, 1, 9, 9, 2000, 0)).size(), 1u) << missing;
+  }
+  nlohmann::ordered_json silent = report(10000, 1, 9, 9, 2000, 0);
+  silent["messages"]["count"] = 0;
+  EXPECT_EQ(lines(good, silent).size(), 1u);
+  EXPECT_EQ(lines(good, nlohmann::ordered_json::object()).size(), 1u);
 }
 
 TEST(QueuesCsv, HasARowForEachIntervalOfEachProxyAndEveryPointOnce) {

@@ -3,11 +3,8 @@
 const kLiveSeries = {predicted_parallel_ns: "predicted", parallel_ns: "live, median", least_parallel_ns: "live, least",
   greatest_parallel_ns: "live, greatest"};
 
-// What tells a point from the others of its program.
 function livePointName(row, varied) {
-  const words = varied.map((key) => `${key.split(".").pop()} ${row[key] || "default"}`);
-  if (row.oversubscribed === "yes") words.push("oversubscribed");
-  return words.join(", ") || "all points";
+  return row.oversubscribed === "yes" ? [...pointWords(row, varied), "oversubscribed"].join(", ") : pointName(row, varied);
 }
 
 function numberOf(text) {

@@ -41,6 +41,14 @@ function variedOf(points, settings) {
     new Set(points.map((point) => point[key])).size > 1);
 }
 
+// What tells a point from the others of its program.
+function pointWords(point, keys) {
+  return keys.map((key) => `${key.split(".").pop()} ${point[key] || "default"}`);
+}
+function pointName(point, keys) {
+  return pointWords(point, keys).join(", ") || "all points";
+}
+
 function firstNumeric(keys, points) {
   const numeric = keys.filter((key) => points.every((point) => isNumber(point[key] ?? "")));
   return ["proxies", "compute", "clusters"].find((key) => numeric.includes(key)) ?? numeric[0] ?? keys[0];
@@ -50,7 +58,7 @@ function firstNumeric(keys, points) {
 function seriesOver(points, x, keys, figure) {
   const groups = new Map();
   for (const point of points) {
-    const words = keys.map((key) => `${key.split(".").pop()} ${point[key] || "default"}`);
+    const words = pointWords(point, keys);
     if (several()) words.unshift(report.sources[point.source].label);
     const name = words.join(", ") || "all points";
     if (!groups.has(name)) groups.set(name, {points: [], mode: point["simulation.mode"], source: point.source,
@@ -167,7 +175,8 @@ function overview() {
   const runs = report.sources.map((source, index) => ({source, index})).filter(({source}) => source.kind !== "study");
   return element("div", {}, element("h1", {}, report.sources.map((source) => source.label).join(" and ")),
     all.length > 0 ? chartsOf(all) : null,
-    ...report.sources.filter((source) => source.live !== undefined).map(liveSection), ...all.map(studySection),
+    ...report.sources.filter((source) => source.live !== undefined).map(liveSection),
+    ...report.sources.filter((source) => source.mva !== undefined).map(mvaSection), ...all.map(studySection),
     runs.length > 0 ? element("section", {}, element("h2", {}, "Runs"), element("ul", {}, ...runs.map(({source, index}) =>
       element("li", {}, element("a", {href: `#/point/${index}/run`}, `${source.label} (${source.kind})`))))) : null);
 }

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 
 // In this order they are one script.
 constexpr const char* kScripts[] = {"data.js", "charts.js", "timeline.js", "study.js",
-                                    "live.js", "run.js",    "main.js"};
+                                    "live.js", "mva.js",    "run.js",      "main.js"};
 
 class Parts {
  public:

@@ -263,6 +263,22 @@ Result<Json> live_runs(const std::string& folder) {
   return error("{}: has no {} as this version of braid writes it; run the study again", path, missing);
 }
 
+// Its file of mean value analysis; empty: no point has any. Studies of earlier versions have no file.
+Result<std::string> mean_values(const std::string& folder) {
+  const std::string path = folder + "/mva.csv";
+  std::error_code problem;
+  if (!std::filesystem::exists(path, problem)) return std::string();
+  const Result<std::string> csv = contents(path);
+  if (!csv) return csv.error();
+  const std::size_t end = csv->find('\n');
+  for (const char* const column :
+       {"application,arguments,", ",message_cycles,mva_message_cycles,utilisation,mva_utilisation,"})
+    if (csv->substr(0, end).find(column) == std::string::npos)
+      return error("{}: has no columns '{}' as this version of braid writes them; run the study again", path,
+                   column);
+  return end + 1 < csv->size() ? *csv : std::string();
+}
+
 Result<ReportSource> load_study_folder(const std::string& folder) {
   const std::string path = folder + "/study.json";
   const Result<Json> study = parsed(path);
@@ -273,6 +289,8 @@ Result<ReportSource> load_study_folder(const std::string& folder) {
   if (!csv) return csv.error();
   const Result<Json> live = live_runs(folder);
   if (!live) return live.error();
+  const Result<std::string> mva = mean_values(folder);
+  if (!mva) return mva.error();
   ReportSource source;
   if (const Result<void> taken = take_points(source, *study, path); !taken) return taken.error();
   const std::string file = text_in(*study, "file");
@@ -289,6 +307,7 @@ Result<ReportSource> load_study_folder(const std::string& folder) {
   source.about["missing"] = missing.is_number() ? missing : Json(0);
   source.about["csv"] = *csv;
   if (!live->is_null()) source.about["live"] = *live;
+  if (!mva->empty()) source.about["mva"] = *mva;
   return source;
 }
 

@@ -20,7 +20,7 @@ struct ReportSource {
   Kind kind = Kind::kStudy;
   std::string place;  // the last part of its path
   std::string label;  // for people
-  // What the overview shows: kind, command; of a study: file, text, csv, failed, missing, and if it has live runs, live.
+  // What the overview shows: kind, command; of a study: file, text, csv, failed, missing, if it has live runs, live, and if it has points with mean value analysis, mva.
   nlohmann::ordered_json about;
   // Each point of a study by its name, or the run as "run": its report, with title and repeat, the command.
   std::vector<std::pair<std::string, nlohmann::ordered_json>> points;

@@ -15,6 +15,7 @@
 #include "tools/braid/study/job_runner.h"
 #include "tools/braid/study/jobs.h"
 #include "tools/braid/study/live_runner.h"
+#include "tools/braid/study/mean_value.h"
 #include "tools/braid/study/progress.h"
 #include "tools/braid/study/study_folder.h"
 #include "tools/braid/study/study_results.h"
@@ -124,6 +125,8 @@ class StudyRunner {
     if (const Result<void> done = write_file(folder_.file("study.json"), all.dump(1) + "\n"); !done)
       return done;
     if (const Result<void> done = write_file(folder_.file("queues.csv"), queues_csv(rows_)); !done)
+      return done;
+    if (const Result<void> done = write_file(folder_.file("mva.csv"), mva_csv(study_.varied, rows_)); !done)
       return done;
     return write_file(folder_.file("points.csv"), points_csv(study_.varied, rows_));
   }
