@@ -363,11 +363,6 @@ Result<DaemonEnd> run_daemon(const NodeConfig& config) {
   Result<std::unique_ptr<Node>> node = Node::create(config, monotonic_now());
   if (!node) return node.error();
 
-  if (config.machines.accept && !settings::needs_secret(config))
-    spdlog::warn(
-        "machines.accept: security.mode is off, so every machine that reaches UDP port {} may connect to this node's "
-        "listeners",
-        config.machines.udp_port);
   // `braid run` says it itself.
   if (!config.security.keylog.empty() && !config.security.secret_file.empty())
     spdlog::warn("security.keylog: who has {} can read all that this node sends and receives",

@@ -9,6 +9,7 @@
 namespace braid::proxy {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using Json = nlohmann::json;
 
@@ -88,6 +89,25 @@ TEST(NodeConfig, NodesOfAHostShareItsAddressWithPortsOfTheirOwn) {
   const Result<void> no_kernel = node.validate();
   ASSERT_FALSE(no_kernel.ok());
   EXPECT_THAT(no_kernel.error().text, HasSubstr("another NI has the same address"));
+}
+
+TEST(NodeConfig, OtherMachinesMayComeInOnlyWhereTheyAreAuthenticated) {
+  NodeConfig node = two_clusters();
+  node.machines.accept = true;
+  EXPECT_TRUE(node.validate().ok()) << "over shared memory";
+  node.links[0] = {.kind = LinkConfig::Kind::kEthdev, .device = "net_null0"};
+  node.security.mode = settings::SecurityMode::kOff;
+  const Result<void> open = node.validate();
+  ASSERT_FALSE(open.ok());
+  EXPECT_THAT(open.error().text, AllOf(HasSubstr("every machine that reaches UDP port 7699 could connect"),
+                                       HasSubstr("security.secret_file")));
+  node.machines.accept = false;
+  node.machines.connect = true;
+  EXPECT_TRUE(node.validate().ok()) << "only others let in";
+  node.machines.accept = true;
+  node.security.mode = settings::SecurityMode::kAuto;
+  node.security.secret_file = "/etc/braid/secret";
+  EXPECT_TRUE(node.validate().ok());
 }
 
 TEST(NodeConfig, IsUnchangedAfterWritingAndReading) {
