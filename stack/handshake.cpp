@@ -71,7 +71,7 @@ Handshake::Hello Handshake::on_hello(const PacketHeader& h, ByteView rest, bool 
   if (keys_ != nullptr) {  // SE-2: before anything else of it is looked at
     if (is_plain) return refuse(Refusal::kNoSecret);
     bytes -= KeyExchange::kMacBytes;
-    const std::byte* const begin = rest.data() - (kPacketHeaderBytes + 8u * h.sack_words);
+    const std::byte* const begin = rest.data() - packet_header_bytes(h.sack_words);
     const std::byte* const mac = rest.data() + bytes;
     if (!keys_->is_authentic({begin, mac}, mac)) return refuse(Refusal::kOtherSecret);
   }

@@ -15,10 +15,6 @@ std::size_t max_packet_bytes(const SubConnectionConfig& config) {
   return config.max_payload_bytes - seal_bytes(config);
 }
 
-std::size_t header_bytes(const PacketHeader& h) {
-  return kPacketHeaderBytes + 8u * h.sack_words;
-}
-
 // Differs between the sub-connections of a stack, and between incarnations that were given the same seed.
 std::array<std::byte, 14> purpose_of_keys(const SubConnectionConfig& config, std::uint64_t epoch) {
   std::array<std::byte, 14> purpose;
@@ -245,7 +241,7 @@ std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h
     return PacketFate::kUnknownEpoch;
   }
   if (rest.size() > seal_->room.size()) return PacketFate::kForged;
-  const std::size_t header = header_bytes(h);
+  const std::size_t header = packet_header_bytes(h.sack_words);
   switch (seal_->opener.open({rest.data() - header, header}, rest, seal_->room.data())) {
     case Opening::kForged:
       return PacketFate::kForged;

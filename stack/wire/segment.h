@@ -71,8 +71,12 @@ struct PacketHeader {
 };
 
 inline constexpr std::uint32_t kWindowUnitBytes = 256;
-inline constexpr std::size_t kPacketHeaderBytes = 48;
-inline constexpr std::size_t kMaxPacketHeaderBytes = kPacketHeaderBytes + 8 * kMaxSackWords;
+inline constexpr std::size_t kPacketHeaderBytes = 48;  // without words of selective acknowledgement
+// The length of a header with so many of them; also where the next of them would begin.
+constexpr std::size_t packet_header_bytes(std::size_t sack_words) {
+  return kPacketHeaderBytes + sizeof(std::uint64_t) * sack_words;
+}
+inline constexpr std::size_t kMaxPacketHeaderBytes = packet_header_bytes(kMaxSackWords);
 
 enum class RecordKind : std::uint8_t {
   kMessage = 1,   // a message, or a part of one, for a connection
@@ -202,8 +206,8 @@ inline std::size_t write_packet_header(std::byte* to, const PacketHeader& h) {
   store(to + 40, h.timestamp_echo);
   store(to + 44, h.window_packets);
   store(to + 46, h.window_units);
-  for (std::size_t w = 0; w < h.sack_words; ++w) store(to + kPacketHeaderBytes + 8 * w, h.sack[w]);
-  return kPacketHeaderBytes + 8u * h.sack_words;
+  for (std::size_t w = 0; w < h.sack_words; ++w) store(to + packet_header_bytes(w), h.sack[w]);
+  return packet_header_bytes(h.sack_words);
 }
 
 inline std::uint64_t complete_header(std::byte* header, std::uint8_t records, bool ack_at_once) {
@@ -224,7 +228,7 @@ inline bool parse_packet_header(ByteView payload, PacketHeader* h, std::size_t* 
   h->ack_at_once = (words & detail::kAckAtOnce) != 0;
   h->sack_words = static_cast<std::uint8_t>(words & ~detail::kAckAtOnce);
   if (h->sack_words > kMaxSackWords) return false;
-  *header_bytes = kPacketHeaderBytes + 8u * h->sack_words;
+  *header_bytes = packet_header_bytes(h->sack_words);
   if (payload.size() < *header_bytes) return false;
   h->source = {ClusterId(load<std::uint16_t>(p + 4)), ProxyId(load<std::uint8_t>(p + 6))};
   h->destination = {ClusterId(load<std::uint16_t>(p + 8)), ProxyId(load<std::uint8_t>(p + 7))};
@@ -238,7 +242,7 @@ inline bool parse_packet_header(ByteView payload, PacketHeader* h, std::size_t* 
   h->window_packets = load<std::uint16_t>(p + 44);
   h->window_units = load<std::uint16_t>(p + 46);
   for (std::size_t w = 0; w < h->sack_words; ++w)
-    h->sack[w] = load<std::uint64_t>(p + kPacketHeaderBytes + 8 * w);
+    h->sack[w] = load<std::uint64_t>(p + packet_header_bytes(w));
   return true;
 }
 

@@ -132,7 +132,7 @@ struct ToldKeys final : KeyObserver {
   }
   // nullopt: no key that was told opens it.
   std::optional<Bytes> open(const TwoEnds::Sent& p) {
-    const std::size_t header = kPacketHeaderBytes + 8u * p.header.sack_words;
+    const std::size_t header = packet_header_bytes(p.header.sack_words);
     const ByteView sealed = ByteView(p.packet).subspan(header);
     const auto key =
         openers.find({p.header.sender_epoch, p.header.receiver_epoch, generation_of(packet_number(sealed))});
