@@ -66,7 +66,7 @@ bool Handshake::is_sealed_hello(std::size_t bytes) {
 Handshake::Hello Handshake::on_hello(const PacketHeader& h, ByteView rest, bool established, bool ending) {
   const bool is_plain = rest.size() == kHelloBytes || rest.size() == kAskingHelloBytes;
   if (!is_plain && !is_sealed_hello(rest.size())) return Hello::kMalformed;
-  if (!is_plain && keys_ == nullptr) return refuse(Refusal::kSecretHere);
+  if (!is_plain && keys_ == nullptr) return refuse(Refusal::kUnexpectedSecret);
   std::size_t bytes = rest.size();
   if (keys_ != nullptr) {  // SE-2: before anything else of it is looked at
     if (is_plain) return refuse(Refusal::kNoSecret);

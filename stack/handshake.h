@@ -32,10 +32,10 @@ namespace braid::stack {
 // Why hellos of a sender are refused.
 enum class Refusal : std::uint8_t {
   kNone,
-  kOtherSettings,  // it has another shared hash
-  kNoSecret,       // it has no secret, and we have one
-  kOtherSecret,    // it has another secret, or its hello was changed on the way
-  kSecretHere,     // it has a secret, and we have none
+  kOtherSettings,     // it has another shared hash
+  kNoSecret,          // it has no secret, and we have one
+  kOtherSecret,       // it has another secret, or its hello was changed on the way
+  kUnexpectedSecret,  // it has a secret, and we have none
 };
 
 class Handshake {

@@ -151,7 +151,7 @@ void Stack::count_refusal(Refusal why) {
   refused_sender_ = why;
   stats_.refused_no_secret += why == Refusal::kNoSecret ? 1 : 0;
   stats_.refused_other_secret += why == Refusal::kOtherSecret ? 1 : 0;
-  stats_.refused_sealed += why == Refusal::kSecretHere ? 1 : 0;
+  stats_.refused_sealed += why == Refusal::kUnexpectedSecret ? 1 : 0;
 }
 
 void Stack::take_packet(Instant now, ByteView payload, Received& received) {

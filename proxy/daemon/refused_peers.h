@@ -41,7 +41,7 @@ class RefusedPeers {
             "it has another secret, or what it sends is changed on the way; give every node the same "
             "security.secret_file";
         break;
-      case stack::Refusal::kSecretHere:
+      case stack::Refusal::kUnexpectedSecret:
         why = "it is sealed, and this node is not; give both the same security.mode";
         break;
     }

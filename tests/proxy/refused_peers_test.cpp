@@ -35,7 +35,7 @@ TEST(RefusedPeers, TextNamesTheAddressTheCauseAndTheCure) {
       "node the same security.secret_file (docs/SECURITY.md)");
   EXPECT_THAT(text(3, Refusal::kNoSecret),
               HasSubstr("it is not sealed, and this node is; give both the same security.mode"));
-  EXPECT_THAT(text(3, Refusal::kSecretHere), HasSubstr("it is sealed, and this node is not"));
+  EXPECT_THAT(text(3, Refusal::kUnexpectedSecret), HasSubstr("it is sealed, and this node is not"));
   EXPECT_THAT(text(9, Refusal::kNoSecret), HasSubstr("a cluster of another machine is refused"));
 }
 

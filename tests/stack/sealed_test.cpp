@@ -426,7 +426,7 @@ TEST(Sealed, SenderWithoutTheSecretIsRefused) {  // SE-2
   std::size_t length = 0;
   ASSERT_TRUE(parse_packet_header(hello, &h, &length));
   EXPECT_EQ(sub.on_packet(t.now, h, ByteView(hello).subspan(length)), PacketFate::kRefusedSender);
-  EXPECT_EQ(sub.refusal(), Refusal::kSecretHere);
+  EXPECT_EQ(sub.refusal(), Refusal::kUnexpectedSecret);
   EXPECT_EQ(sub.peer_epoch(), 0u);
 }
 

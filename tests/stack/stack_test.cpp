@@ -103,7 +103,7 @@ StackStats refusals_between(std::optional<int> ours, std::optional<int> theirs) 
   const StackStats stats = wire.stacks[0]->stack->stats();
   EXPECT_EQ(why == Refusal::kNoSecret, stats.refused_no_secret > 0);
   EXPECT_EQ(why == Refusal::kOtherSecret, stats.refused_other_secret > 0);
-  EXPECT_EQ(why == Refusal::kSecretHere, stats.refused_sealed > 0);
+  EXPECT_EQ(why == Refusal::kUnexpectedSecret, stats.refused_sealed > 0);
   return stats;
 }
 
