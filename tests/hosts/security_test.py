@@ -181,6 +181,14 @@ class TheSecret(SecurityTest):
         found = [re.search(SECRET_KEY + rb"(.{32})", file.read_bytes(), re.DOTALL) for file in self.folder.glob("told*")]
         return {match[1] for match in found if match} if len(found) == 2 and all(found) else None
 
+    @staticmethod
+    def name(pid):
+        """Of a process; nothing: it has ended."""
+        try:
+            return pathlib.Path(f"/proc/{pid}/comm").read_text().strip()
+        except OSError:
+            return ""
+
     def family(self, pid):
         """A process and all that come from it."""
         parents = {}
@@ -201,6 +209,8 @@ class TheSecret(SecurityTest):
         run = self.braid.start("--hosts", TWO, "--braid-node", node, "--report", str(self.folder / "report"), program)
         self.addCleanup(run.kill)
         self.assertTrue(wait_until(lambda: len(list(self.folder.glob("ran-*"))) == 2), "it did not start")
+        # Between its two words a program has no process but its shell.
+        self.assertTrue(wait_until(lambda: [self.name(pid) for pid in self.family(run.pid)].count("sleep") == 2), "no sleep")
         secrets = self.told()
         self.assertEqual(len(secrets), 1, "the nodes of one run have one secret")
         secret = secrets.pop()
