@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "base/check.h"
-#include "base/clock.h"
+#include "bench/seal_times.h"
+#include "bench/two_processes.h"
 #include "stack/secure/packet_cipher.h"
 #include "stack/secure/primitives.h"
 #include "stack/sub_connection.h"
@@ -20,7 +21,6 @@
 namespace braid::stack {
 namespace {
 
-constexpr std::size_t kHeader = kPacketHeaderBytes;
 constexpr int kRuns = 9;
 
 Security security(unsigned char secret) {
@@ -29,37 +29,6 @@ Security security(unsigned char secret) {
   Security s;
   s.secret = std::make_shared<const Secret>(bytes);
   return s;
-}
-
-// Nanoseconds to seal a packet with so many bytes behind the header, and to open it.
-std::pair<double, double> time_of(CipherKind kind, std::size_t bytes) {
-  const KeyBytes key{};
-  const int packets = bytes > 1000 ? 2000 : 20'000;
-  PacketSealer sealer;
-  PacketOpener opener;
-  sealer.start(kind, key);
-  opener.start(kind, key);
-  std::vector<std::byte> packet(kHeader + bytes + kSealBytes), room(bytes);
-  std::int64_t sealing = 0, opening = 0;
-  for (int batch = 0; batch < packets / 10; ++batch) {
-    // Ten at a time, so that reading the clock does not count.
-    std::vector<std::vector<std::byte>> sealed(10, packet);
-    const Instant began = monotonic_now();
-    for (auto& p : sealed) sealer.seal(p.data(), kHeader, kHeader + bytes);
-    const Instant between = monotonic_now();
-    for (auto& p : sealed)
-      CHECK(opener.open(ByteView(p).first(kHeader), ByteView(p).subspan(kHeader), room.data()) ==
-            Opening::kOpened);
-    const Instant ended = monotonic_now();
-    sealing += (between - began).ns();
-    opening += (ended - between).ns();
-  }
-  return {static_cast<double>(sealing) / packets, static_cast<double>(opening) / packets};
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 void print_times() {
@@ -76,14 +45,14 @@ void print_times() {
   }
   for (int run = 0; run < kRuns; ++run) {
     for (Case& c : cases) {
-      const auto [seal, open] = time_of(c.kind, c.bytes);
-      c.seal.push_back(seal);
-      c.open.push_back(open);
+      const bench::SealTimes times = bench::seal_times(c.kind, c.bytes);
+      c.seal.push_back(times.seal);
+      c.open.push_back(times.open);
     }
   }
   for (const Case& c : cases)
-    fmt::print("{:18} {:5} bytes: seal {:7.0f} ns, open {:7.0f} ns\n", c.name, c.bytes, median(c.seal),
-               median(c.open));
+    fmt::print("{:18} {:5} bytes: seal {:7.0f} ns, open {:7.0f} ns\n", c.name, c.bytes, bench::median(c.seal),
+               bench::median(c.open));
 }
 
 // One end, and the hello of another with this secret.

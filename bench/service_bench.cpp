@@ -7,7 +7,9 @@
 //             has them. Against four threads that relay through such queues and yield when there is nothing
 //             to do.
 //
-// Prints medians over the rounds and the ratio of ours to bare.
+// Prints medians over the rounds and the ratio of ours to bare. With --sealed sealed packets are measured against plain ones
+// instead, and both against what sealing takes alone: a sealed message of 8 KiB should take as long as a plain one and the
+// sealing of its packet, and a round trip that of a plain one and two packets sealed and opened.
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
@@ -26,6 +28,7 @@
 #include "bench/against.h"
 #include "bench/latency_report.h"
 #include "bench/round_trips.h"
+#include "bench/seal_times.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
 #include "proxy/client/client.h"
@@ -46,6 +49,7 @@ using proxy::Endpoint;
 
 struct Options {
   std::string mode = "invoker";
+  bool sealed = false;
   int rounds = 9;
   int trips = 20'000;
   int messages = 1'000'000;
@@ -157,11 +161,16 @@ void bare_sink(Bare& bare, const std::atomic<bool>& stop, int messages, bool yie
 constexpr PortId kPort(7);
 const proxy::ConnectionOptions kConnection{.ordered = true, .window_bytes = 256u << 10, .dispatch = {}};
 
-proxy::NodeConfig node_config(std::uint16_t cluster, int wire, const std::string& address) {
+using SharedSecret = std::shared_ptr<const stack::Secret>;  // null: packets are plain
+
+proxy::NodeConfig node_config(std::uint16_t cluster, int wire, const std::string& address,
+                              const SharedSecret& secret) {
   proxy::NodeConfig c = bench::one_of_two_nodes(cluster, 9000);
   c.links.push_back(bench::end_of_wire(cluster, wire));
   c.idle.spins = 0;  // more threads than cores
   c.listen_address = address;
+  if (secret != nullptr) c.security.mode = settings::SecurityMode::kRequired;
+  c.secret = secret;
   return c;
 }
 
@@ -172,11 +181,12 @@ int wire() {
   return fd.value();
 }
 
-std::unique_ptr<Client> attach(bool invoker, std::uint16_t cluster, int wire_fd, const std::string& address) {
+std::unique_ptr<Client> attach(bool invoker, std::uint16_t cluster, int wire_fd, const std::string& address,
+                               const SharedSecret& secret) {
   proxy::ClientOptions options;
   if (invoker) {
     Result<std::unique_ptr<proxy::Node>> node =
-        proxy::Node::create(node_config(cluster, wire_fd, "@none"), monotonic_now());
+        proxy::Node::create(node_config(cluster, wire_fd, "@none", secret), monotonic_now());
     CHECK(node.ok());
     auto client = Client::attach(proxy::in_process_service(std::move(node).value()), options);
     CHECK(client.ok());
@@ -287,32 +297,120 @@ bool report(const Options& o, const Results& r) {
   return bench::write_output("service_bench", o.output, json, trips);
 }
 
+// Two nodes, and a connection from this process to the far side's.
+class Service {
+ public:
+  Service(const Options& o, const char* name, const SharedSecret& secret) {
+    const bool invoker = o.mode == "invoker";
+    const int fd = wire();
+    const std::string addresses[2] = {fmt::format("@braid-bench-{}-{}-0", ::getpid(), name),
+                                      fmt::format("@braid-bench-{}-{}-1", ::getpid(), name)};
+    if (!invoker) {
+      for (const std::uint16_t cluster : {std::uint16_t{0}, std::uint16_t{1}}) {
+        children_.push_back(spawn(cluster, [&] {
+          const Result<proxy::DaemonEnd> ended =
+              proxy::run_daemon(node_config(cluster, fd, addresses[cluster], secret));
+          if (!ended) fmt::print(stderr, "service_bench: {}\n", ended.error().text);
+        }));
+      }
+    }
+    children_.push_back(
+        spawn(1, [&] { far_side(*attach(invoker, 1, fd, addresses[1], secret), shared, !invoker); }));
+    client_ = attach(invoker, 0, fd, addresses[0], secret);
+    Result<Connection*> connected = endpoint().connect(ClusterId(1), kPort, kConnection, 10_s);
+    if (!connected) fmt::print(stderr, "service_bench: {}\n", connected.error().text);
+    CHECK(connected.ok());
+    connection_ = *connected;
+  }
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+  ~Service() {
+    shared.stop = true;
+    bench::end(children_, SIGTERM);
+  }
+  Endpoint& endpoint() const { return client_->endpoint(0); }
+  Connection& connection() const { return *connection_; }
+  // Its far side leaves the core to others.
+  void pause(bool paused) {
+    shared.paused = paused;
+    ::usleep(paused ? 20'000 : 2'000);
+  }
+
+  Shared& shared = *bench::shared<Shared>();
+
+ private:
+  std::vector<pid_t> children_;
+  std::unique_ptr<Client> client_;
+  Connection* connection_ = nullptr;
+};
+
+// Of plain and of sealed packets, by round.
+struct Protected {
+  std::vector<double> trip, large;
+  bench::Operation trip_times;
+};
+
+int run_sealed(const Options& o) {
+  const bool yield = o.mode != "invoker";
+  stack::KeyBytes bytes;
+  bytes.fill(std::byte{0x5e});
+  Service plain(o, "plain", nullptr), sealed(o, "sealed", std::make_shared<const stack::Secret>(bytes));
+  Service* const services[] = {&plain, &sealed};
+  for (Service* service : services) service->pause(true);
+  const stack::CipherKind cipher =
+      stack::has_aes_instructions() ? stack::CipherKind::kAesGcm : stack::CipherKind::kChaChaPoly;
+  Protected results[2];
+  std::vector<double> small_ns, large_ns;  // of an operation, and of the slower one
+  for (int round = 0; round < o.rounds; ++round) {
+    for (int i = 0; i < 2; ++i) {
+      Service& service = *services[i];
+      Endpoint& endpoint = service.endpoint();
+      Connection& c = service.connection();
+      service.pause(false);
+      begin_phase(endpoint, service.shared, true);
+      results[i].trip.push_back(service_round_trip_us(endpoint, c, o, yield, nullptr));
+      results[i].trip_times.take(
+          [&](Latencies* each) { (void)service_round_trip_us(endpoint, c, o, yield, each); });
+      results[i].large.push_back(rate(endpoint, c, service.shared, o.large_bytes, o.large_messages, yield) *
+                                 o.large_bytes / 1e3);
+      service.pause(true);
+    }
+    const bench::SealTimes small = bench::seal_times(cipher, stack::kWholeRecordBytes + o.bytes);
+    const bench::SealTimes large = bench::seal_times(cipher, stack::kWholeRecordBytes + o.large_bytes);
+    small_ns.push_back((small.seal + small.open) / 2);
+    large_ns.push_back(std::max(large.seal, large.open));
+  }
+  const double a = median(results[0].large), b = o.large_bytes / median(large_ns),
+               ours = median(results[1].large);
+  const double both = 1 / (1 / a + 1 / b);
+  const double more_us = median(results[1].trip) - median(results[0].trip);
+  const double operations = more_us * 1e3 / median(small_ns);
+  fmt::print("{}: medians of {} rounds\n", o.mode, o.rounds);
+  fmt::print(
+      "  {} B one way     plain {:.3f} GB/s, sealing alone {:.3f} GB/s, together {:.3f}; sealed {:.3f}, ratio {:.2f}\n",
+      o.large_bytes, a, b, both, ours, ours / both);
+  fmt::print("  {} B round trip    plain {:.3f} us, sealed {:.3f}: {:.1f} times sealing alone, {:.0f} ns\n",
+             o.bytes, median(results[0].trip), median(results[1].trip), operations, median(small_ns));
+  const bench::NamedOperations trips = {{"plain", &results[0].trip_times},
+                                        {"sealed", &results[1].trip_times}};
+  bench::print_latencies("round trip, us", trips);
+  const nlohmann::json json = {{"plain_large_gb_per_s", a},
+                               {"sealing_large_gb_per_s", b},
+                               {"sealed_large_gb_per_s", ours},
+                               {"sealed_over_plain_and_sealing", ours / both},
+                               {"plain_round_trip_us", median(results[0].trip)},
+                               {"sealed_round_trip_us", median(results[1].trip)},
+                               {"round_trip_sealing_operations", operations}};
+  return bench::write_output("service_bench_sealed", o.output, json, trips) ? 0 : 1;
+}
+
 int run(const Options& o) {
   const bool invoker = o.mode == "invoker";
   const bool yield = !invoker;
-  Shared& ours = *shared<Shared>();
-  std::vector<pid_t> children;
-  const int fd = wire();
-  const std::string addresses[2] = {fmt::format("@braid-bench-{}-0", ::getpid()),
-                                    fmt::format("@braid-bench-{}-1", ::getpid())};
-  if (!invoker) {
-    for (const std::uint16_t cluster : {std::uint16_t{0}, std::uint16_t{1}}) {
-      children.push_back(spawn(cluster, [&] {
-        const Result<proxy::DaemonEnd> ended =
-            proxy::run_daemon(node_config(cluster, fd, addresses[cluster]));
-        if (!ended) fmt::print(stderr, "service_bench: {}\n", ended.error().text);
-      }));
-    }
-  }
-  children.push_back(spawn(1, [&] { far_side(*attach(invoker, 1, fd, addresses[1]), ours, yield); }));
-  const std::unique_ptr<Client> client = attach(invoker, 0, fd, addresses[0]);
-  Endpoint& endpoint = client->endpoint(0);
-  Result<Connection*> connected = endpoint.connect(ClusterId(1), kPort, kConnection, 10_s);
-  if (!connected) {
-    fmt::print(stderr, "service_bench: {}\n", connected.error().text);
-    return 1;
-  }
-  Connection& c = **connected;
+  Service service(o, "ours", nullptr);
+  Shared& ours = service.shared;
+  Endpoint& endpoint = service.endpoint();
+  Connection& c = service.connection();
 
   Results r;
   for (int round = 0; round < o.rounds; ++round) {
@@ -322,8 +420,7 @@ int run(const Options& o) {
     r.messages.push_back(rate(endpoint, c, ours, o.bytes, o.messages, yield));
     r.large.push_back(rate(endpoint, c, ours, o.large_bytes, o.large_messages, yield) * o.large_bytes / 1e3);
 
-    ours.paused = true;
-    ::usleep(20'000);
+    service.pause(true);
     for (const bool echo : {true, false}) {
       Bare bare(invoker ? 1 : 3);
       Shared& s = *shared<Shared>();
@@ -348,11 +445,8 @@ int run(const Options& o) {
       s.stop = true;
       for (const pid_t pid : far) ::waitpid(pid, nullptr, 0);
     }
-    ours.paused = false;
-    ::usleep(2'000);
+    service.pause(false);
   }
-  ours.stop = true;
-  bench::end(children, SIGTERM);
   return report(o, r) ? 0 : 1;
 }
 
@@ -371,9 +465,10 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", options.bytes, "of a message")
       ->check(CLI::Range(0, 16384))
       ->capture_default_str();
+  app.add_flag("--sealed", options.sealed, "sealed packets against plain ones");
   options.output.add_to(app);
   CLI11_PARSE(app, argc, argv);
   if (const std::optional<int> status = braid::bench::run_against(options.output, argc, argv, options.rounds))
     return *status;
-  return braid::run(options);
+  return options.sealed ? braid::run_sealed(options) : braid::run(options);
 }

@@ -48,6 +48,11 @@ class Benches(unittest.TestCase):
                                 operations=2)
         self.assertGreater(figures["round_trip_us"], 0)
 
+    def test_service_bench_of_sealed_packets(self):
+        figures = self.measured(BIN / "service_bench", "--sealed", "--trips", 200, operations=2)
+        self.assertGreater(figures["sealed_over_plain_and_sealing"], 0)
+        self.assertGreater(figures["sealed_round_trip_us"], 0)
+
     @unittest.skipUnless(shutil.which("valgrind"), "valgrind counts instructions")
     def test_messages_do_not_pay_for_other_protocols(self):
         script = pathlib.Path(__file__).resolve().parents[2] / "bench" / "sub_connection_instructions"
