@@ -89,6 +89,13 @@ constexpr Setting kSettings[] = {
          .reason =
              "32: as many as a round trip brings. mgs 0 (assumed): a page is fetched when a node faults",
          .most = 1024}),
+    constant<&E::scan_ahead>(
+        {.name = "scan_ahead",
+         .unit = "pages",
+         .help =
+             "the same in a long scan, of four times as many pages; no more than fetch_ahead: as in a short one",
+         .reason = "128: keeps runs on their way while others are read. mgs 0 (assumed)",
+         .most = 1024}),
     constant<&E::run_pages>({.name = "run_pages",
                              .unit = "pages",
                              .help = "consecutive pages that share a request or a reply; 1: none do",
@@ -124,6 +131,7 @@ void for_each_number(Use&& use) {
   use(&E::twins, &C::twins);
   use(&E::migrate_after, &C::migrate_after);
   use(&E::fetch_ahead, &C::fetch_ahead);
+  use(&E::scan_ahead, &C::scan_ahead);
   use(&E::run_pages, &C::run_pages);
   use(&E::barrier_fan_out, &C::barrier_fan_out);
 }

@@ -26,6 +26,7 @@ struct EngineSettings {
   std::uint32_t twins = kAuto;
   std::uint32_t migrate_after = kAuto;
   std::uint32_t fetch_ahead = kAuto;
+  std::uint32_t scan_ahead = kAuto;
   std::uint32_t run_pages = kAuto;
   Choice pack = Choice::kAuto;
   Choice release_at_unlock = Choice::kAuto;

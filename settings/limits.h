@@ -24,6 +24,9 @@ inline constexpr std::uint32_t kMaxHeapMib = 65'536;  // far less than the free 
 // is convergence::kMaxWindowBytes.
 inline constexpr std::uint32_t kMinWindowKib = 32;
 inline constexpr std::uint32_t kMaxWindowKib = 16'384;
+// Where it is not set (docs/decisions/0036).
+inline constexpr std::uint32_t kLiveWindowKib = 512;
+inline constexpr std::uint32_t kSimulatedWindowKib = 256;
 
 // Of a page of shared memory in runs. What the kernel protects is no shorter.
 inline constexpr std::uint32_t kMinPageBytes = 4096;

@@ -157,9 +157,12 @@ constexpr Setting kRun[] = {
          .unit = "KiB",
          .help =
              "how much one cluster may send to another before the receiver has taken it, KiB; a power of two",
-         .reason = "about fifty pages of 4 KiB in flight",
+         .reason =
+             "512 in live runs, which lets a message carry 64 KiB of pages; 256 in simulations, or the least that "
+             "carries a page",
          .least = kMinWindowKib,
-         .most = kMaxWindowKib}),
+         .most = kMaxWindowKib,
+         .automatic = 0}),
     declare<&C::protection>(
         {.name = "protection",
          .option = "--protection",
@@ -219,13 +222,14 @@ constexpr Section kRunSections[] = {
     section<&C::security>("security", "Encryption and authentication", kRunSecuritySchema)};
 
 std::optional<Conflict> window_is_a_power(const C& c) {
-  if (std::has_single_bit(c.window_kib)) return std::nullopt;
+  if (c.window_kib == 0 || std::has_single_bit(c.window_kib)) return std::nullopt;
   return Conflict{{"window_kib"},
                   fmt::format("{} is not a power of two; take {} or {}", c.window_kib,
                               std::bit_floor(c.window_kib), std::bit_ceil(c.window_kib))};
 }
 
 std::optional<Conflict> window_carries_a_page(const C& c) {
+  if (c.window_kib == 0) return std::nullopt;
   const std::string problem = window_problem(c.window_kib, c.engine.page_length());
   if (problem.empty()) return std::nullopt;
   return Conflict{{"window_kib", "engine.page_bytes"}, problem};
@@ -410,6 +414,14 @@ constinit const Schema kRunSchema = {.settings = kRun, .sections = kRunSections,
 std::uint32_t RunConfig::mtu_bytes() const {
   if (transport.mtu_bytes != 0) return transport.mtu_bytes;
   return wire == Wire::kDpdk ? kDpdkMaxMtuBytes : kMaxMtuBytes;
+}
+
+std::uint32_t RunConfig::live_window_kib() const {
+  return window_kib != 0 ? window_kib : kLiveWindowKib;
+}
+
+std::uint32_t RunConfig::simulated_window_kib(dsm::PageLength length) const {
+  return window_kib != 0 ? window_kib : std::max(kSimulatedWindowKib, least_window_kib(length));
 }
 
 std::uint32_t RunConfig::spins(unsigned cores) const {

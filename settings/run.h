@@ -57,7 +57,7 @@ struct RunConfig {
   Wire wire = Wire::kShm;
   dsm::Protocol protocol = dsm::Protocol::kEager;
   std::uint32_t heap_mib = 256;
-  std::uint32_t window_kib = 256;  // of each connection between two clusters
+  std::uint32_t window_kib = 0;  // of each connection between two clusters; 0: auto, as below
   Protect protection = Protect::kAuto;
   std::uint32_t start_timeout_ms = 20'000;
   std::uint32_t watchdog_s = 0;        // 0: none
@@ -78,6 +78,8 @@ struct RunConfig {
   unsigned threads() const { return clusters * (compute + proxies); }
   // The values in force where the setting is "auto".
   std::uint32_t mtu_bytes() const;
+  std::uint32_t live_window_kib() const;
+  std::uint32_t simulated_window_kib(dsm::PageLength length) const;
   std::uint32_t spins(unsigned cores) const;
 };
 extern const Schema kRunSchema;

@@ -105,7 +105,7 @@ void Copies::ask_home(std::uint32_t page, std::uint32_t begins_run) {
 void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   if (config_.fetch_ahead == 0) return;
   Scan& scan = nodes_[node].scan;
-  const std::uint32_t wanted = scan.missed(page, config_.fetch_ahead);
+  const std::uint32_t wanted = scan.missed(page, config_.fetch_ahead, config_.scan_ahead);
   // Half a window at a time, not the page or two by which a scan gets on between faults: they would leave alone.
   if (scan.next() >= wanted || 2 * (wanted - scan.next()) < wanted - (page + 1)) return;
   const std::uint32_t end = std::min(table_.size(), wanted);
@@ -116,7 +116,7 @@ void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
 }
 
 bool Copies::room_ahead() const {
-  return ahead_ < config_.compute_nodes * config_.fetch_ahead;
+  return ahead_ < config_.compute_nodes * config_.most_ahead();
 }
 
 bool Copies::can_fetch_ahead(std::uint32_t page) const {
@@ -395,7 +395,7 @@ void Copies::check() const {
     twins += table_[page].twin != Page::kNoTwin;
   }
   CHECK_EQ(ahead, ahead_);
-  CHECK_LE(ahead_, config_.compute_nodes * config_.fetch_ahead);
+  CHECK_LE(ahead_, config_.compute_nodes * config_.most_ahead());
   CHECK_EQ(twins, twins_.taken());
 }
 

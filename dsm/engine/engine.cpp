@@ -431,7 +431,10 @@ std::size_t Engine::room_wanted(ClusterId to) const {
   const Outbox& outbox = state_->outbox;
   const std::size_t long_ones = outbox.pending(to, Kind::kPageReply) + outbox.pending(to, Kind::kDiff);
   const PageLength length = state_->config.page_length;
-  return std::min(max_message_bytes(length), std::max<std::size_t>(1, long_ones) * min_room_bytes(length));
+  const bool one_by_one = !state_->config.pack && state_->config.run_pages == 1;
+  const std::size_t most =
+      one_by_one ? std::max(kRoomWithoutRuns, min_room_bytes(length)) : max_message_bytes(length);
+  return std::min(most, std::max<std::size_t>(1, long_ones) * min_room_bytes(length));
 }
 
 const ClusterBits& Engine::output_clusters() const {

@@ -75,7 +75,7 @@ class Outbox {
   static constexpr std::size_t kMaxIdleRequests = 16;
   // The most pages that a cluster can have requested and not received.
   static std::size_t max_requests(const EngineConfig& c) {
-    return std::size_t{c.compute_nodes} * (1 + std::size_t{c.fetch_ahead});
+    return std::size_t{c.compute_nodes} * (1 + std::size_t{c.most_ahead()});
   }
 
   void push(ClusterId to, Header op) {

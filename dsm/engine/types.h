@@ -150,6 +150,8 @@ struct EngineConfig {
   // For each node, the pages that are fetched before a node that reads consecutive pages
   // needs them; 0: none. While a round trip brings fewer pages than that, more would help.
   std::uint32_t fetch_ahead = 32;
+  // The same once a node has read many pages in order (Scan::kLong), where that is more. Nothing without fetch_ahead.
+  std::uint32_t scan_ahead = 128;
   // Consecutive pages that share a request, or a reply as far as they fit; 1: none do. Local, not shared.
   std::uint32_t run_pages = 16;
   // Messages that are ready for a cluster are packed into one
@@ -175,6 +177,11 @@ struct EngineConfig {
   // that.
   std::uint32_t barrier_fan_out = 8;
 
+  // The most pages that are fetched ahead for a node.
+  constexpr std::uint32_t most_ahead() const {
+    return fetch_ahead == 0 ? 0 : std::max(fetch_ahead, scan_ahead);
+  }
+
   // The defaults of programs with this protocol.
   static constexpr EngineConfig of(Protocol protocol);
 };
@@ -193,8 +200,9 @@ constexpr EngineConfig EngineConfig::of(Protocol protocol) {
       true;            // assumed: release consistency, and the next node inside the cluster is not told apart
   c.flush_window = 1;  // assumed: a release sends a page and waits for its answer, one page after the other
   c.fetch_ahead = 0;   // assumed: a page is fetched when a node faults
-  c.run_pages = 1;     // assumed: a message is about one page
-  c.pack = false;      // the paper counts messages of a few hundred bytes, and each is an Active Message
+  c.scan_ahead = 0;
+  c.run_pages = 1;       // assumed: a message is about one page
+  c.pack = false;        // the paper counts messages of a few hundred bytes, and each is an Active Message
   c.migrate_after = 0;   // assumed: a page's home stays
   c.local_handoffs = 0;  // assumed: another cluster that waits for a lock comes before this cluster's nodes
   c.lease_uses = 0;      // a lease answers hosts whose clusters share processors
@@ -284,8 +292,10 @@ struct Refusal {
 constexpr std::size_t min_room_bytes(PageLength length) {
   return length.bytes() + length.mask_bytes() + 64;
 }
-// So many short messages, or pages, leave as one: 32 KiB with the drivers' headers.
-inline constexpr std::size_t kMaxPackedMessageBytes = 32 * 1024 - 64;
+// So many short messages, or pages, leave as one: 64 KiB of pages with their versions, if the driver has that much room.
+inline constexpr std::size_t kMaxPackedMessageBytes = 65 * 1024;
+// The room that an engine asks for whose pages share no message: 32 KiB with the drivers' headers.
+inline constexpr std::size_t kRoomWithoutRuns = 32 * 1024 - 64;
 // The longest message that poll_transmit() writes: that, or one page that is longer.
 constexpr std::size_t max_message_bytes(PageLength length) {
   return std::max(kMaxPackedMessageBytes, min_room_bytes(length));

@@ -51,9 +51,8 @@ struct Environment {
   std::uint32_t heap_mib = 256;
   Protocol protocol = Protocol::kEager;
   convergence::Dispatch dispatch = convergence::Dispatch::kRoundRobin;
-  // A page and its header must fit a quarter of it (convergence/position.h); 256 KiB let some fifty pages of 4 KiB be
-  // in progress.
-  std::uint32_t window_kib = 256;
+  // A page and its header must fit a quarter of it (convergence/position.h).
+  std::uint32_t window_kib = settings::kLiveWindowKib;
   // How accesses to the heap are forbidden (dsm/live/memory.h). kAuto: userfaultfd where the kernel supports it,
   // else mprotect.
   using Protect = settings::Protect;

@@ -286,6 +286,18 @@ TEST(Plan, ProgramsAreToldTheLengthOfAPage) {
   EXPECT_EQ(told(), "16384");
 }
 
+TEST(Plan, ProgramsAreToldTheWindow) {
+  settings::RunConfig config = clusters(2);
+  const auto told = [&] {
+    for (const auto& [key, value] : plan_environment(config, 0, "@abc", 1))
+      if (key == "BRAID_WINDOW_KIB") return value;
+    return std::string();
+  };
+  EXPECT_EQ(told(), "512");
+  config.window_kib = 64;
+  EXPECT_EQ(told(), "64");
+}
+
 TEST(Plan, RuntimeAcceptsEveryWindowThatAFileAllows) {
   for (std::uint32_t kib = 32; kib <= 16384; kib *= 2) {
     settings::RunConfig config;

@@ -113,6 +113,7 @@ TEST(SimulatedEngine, ConstantsAreTheUsersThenTheModelsThenTheProtocols) {
 
   const settings::EngineSettings mgs = engine("protocol: mgs");
   EXPECT_EQ(mgs.fetch_ahead, 0u);
+  EXPECT_EQ(mgs.scan_ahead, 0u);
   EXPECT_EQ(mgs.run_pages, 1u);
   EXPECT_EQ(mgs.flush_window, 1u);
   EXPECT_EQ(mgs.migrate_after, 0u);
@@ -131,6 +132,17 @@ TEST(SimulatedEngine, ConstantsAreTheUsersThenTheModelsThenTheProtocols) {
   EXPECT_EQ(mixed.pack, Choice::kYes);
   EXPECT_EQ(mixed.release_at_unlock, Choice::kNo);
   EXPECT_EQ(mixed.fetch_ahead, 0u);
+}
+
+TEST(SimulatedEngine, WindowThatIsNotGivenCarriesAPage) {
+  settings::CostModel model = alewife();
+  const auto window = [&](const std::string& yaml) {
+    return machine_config(options(yaml), model)->iccs.window_bytes;
+  };
+  EXPECT_EQ(window(""), 256u << 10);
+  EXPECT_EQ(window("engine: {page_bytes: 65536}"), 512u << 10);
+  EXPECT_EQ(window("{window_kib: 1024, engine: {page_bytes: 65536}}"), 1024u << 10);
+  EXPECT_EQ(window("window_kib: 64"), 64u << 10);
 }
 
 TEST(SimulatedEngine, MachineHasTheLengthOfAPage) {

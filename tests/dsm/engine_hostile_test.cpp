@@ -321,6 +321,7 @@ TEST(HostileRandom, NoSequenceOfMessagesBreaksAnInvariantOrABound) {
     config.cluster = ClusterId(0);
     config.migrate_after = static_cast<std::uint32_t>(random.below(3));
     config.fetch_ahead = static_cast<std::uint32_t>(random.below(3));
+    config.scan_ahead = static_cast<std::uint32_t>(random.below(4));
     config.pack = random.chance(0.5);
     config.run_pages = 1 + static_cast<std::uint32_t>(random.below(3));
     ArrayMemory memory(config.pages);

@@ -106,9 +106,10 @@ TEST(KeptRequests, ForwardedRequestCountsUntilItHasLeft) {  // PG-19
 }
 
 // The pages that a scan requests when the node faults on `page`.
-std::vector<std::uint32_t> ask(Scan& scan, std::uint32_t page, std::uint32_t most = 8) {
+std::vector<std::uint32_t> ask(Scan& scan, std::uint32_t page, std::uint32_t most = 8,
+                               std::uint32_t most_of_long = 0) {
   std::vector<std::uint32_t> pages;
-  const std::uint32_t end = scan.missed(page, most);
+  const std::uint32_t end = scan.missed(page, most, most_of_long);
   for (; scan.next() < end; scan.advance()) pages.push_back(scan.next());
   return pages;
 }
@@ -122,6 +123,25 @@ TEST(Scan, RequestsMorePagesInALongerScan) {  // PG-25
   EXPECT_EQ(ask(scan, 14), Numbers({15, 16, 17, 18}));
   EXPECT_EQ(ask(scan, 19), Numbers({20, 21, 22, 23, 24, 25, 26, 27}));
   EXPECT_EQ(ask(scan, 28), Numbers({29, 30, 31, 32, 33, 34, 35, 36}));  // `most`
+}
+
+TEST(Scan, RequestsYetMoreWhenItIsLong) {  // PG-25
+  Scan scan;
+  // How many pages each of the next misses requests; a node that reads in order misses the first that was not requested.
+  std::uint32_t page = 0;
+  const auto sizes = [&](int misses, std::uint32_t most_of_long) {
+    std::vector<std::size_t> all;
+    for (; misses != 0; --misses, page = scan.next()) all.push_back(ask(scan, page, 4, most_of_long).size());
+    return all;
+  };
+  using Sizes = std::vector<std::size_t>;
+  EXPECT_EQ(sizes(10, 8), (Sizes{0, 2, 4, 4, 4, 4, 4, 4, 8, 8}));  // the ninth is on page 34
+  scan.end();
+  EXPECT_EQ(sizes(9, 8), (Sizes{0, 2, 4, 4, 4, 4, 4, 4, 8}));
+  page += 100;  // another scan
+  EXPECT_EQ(sizes(4, 8), (Sizes{0, 2, 4, 4}));
+  EXPECT_EQ(sizes(20, 4), Sizes(20, 4));
+  EXPECT_EQ(sizes(20, 0), Sizes(20, 4));
 }
 
 TEST(Scan, RandomReadsRequestNothing) {  // PG-25

@@ -806,6 +806,7 @@ EngineConfig fetching_ahead(std::uint32_t pages) {
   EngineConfig c = three_clusters();
   c.pages = 64;
   c.fetch_ahead = pages;
+  c.scan_ahead = 0;
   return c;
 }
 
@@ -821,6 +822,33 @@ TEST_F(FetchAhead, SequentialReadsFindTheNextPages) {  // PG-25
   EXPECT_EQ(counts(1).fetched_ahead, 64u - 10);
   EXPECT_EQ(counts(0).pages_sent, 64u);
   EXPECT_TRUE(m.quiet());
+}
+
+EngineConfig fetching_further_ahead() {
+  EngineConfig c = fetching_ahead(2);
+  c.scan_ahead = 8;
+  c.run_pages = 16;
+  return c;
+}
+
+struct FetchFurtherAhead : PagesTest {
+  FetchFurtherAhead() : PagesTest(fetching_further_ahead()) {}
+};
+
+TEST_F(FetchFurtherAhead, LongScanFindsMorePages) {  // PG-25
+  for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
+  for (std::size_t p = 0; p < 64; ++p) EXPECT_EQ(m.read(1, p * kPageBytes), p + 1);
+  EXPECT_EQ(m.engine(1).node_counts(0).fetches, 16u);  // 0, 1, every third up to 34, 39, 48, 57
+  EXPECT_EQ(counts(1).fetched_ahead, 64u - 16);
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(FetchFurtherAhead, HomeHasRoomForTheRequestsOfLongScans) {  // PG-19, PG-25
+  m.engine(1).prefetch(PageId(0), 64);
+  EXPECT_EQ(counts(1).fetched_ahead, 8u * m.config().compute_nodes);
+  m.deliver_all();
+  EXPECT_EQ(counts(0).pages_sent, 8u * m.config().compute_nodes);
+  EXPECT_EQ(m.bad_messages(), 0u);
 }
 
 TEST_F(FetchAhead, RandomReadsFetchNothingAhead) {  // PG-25
@@ -892,14 +920,14 @@ TEST_F(FetchAhead, FaultJoinsAPageThatWasAskedFor) {  // PG-5, PG-25
 
 // --- Runs of pages.
 
-EngineConfig in_runs() {
+EngineConfig in_runs(std::uint32_t pages) {
   EngineConfig c = fetching_ahead(15);
-  c.run_pages = 16;
+  c.run_pages = pages;
   return c;
 }
 
 struct Runs : PagesTest {
-  Runs() : PagesTest(in_runs()) {
+  explicit Runs(std::uint32_t run_pages = 16) : PagesTest(in_runs(run_pages)) {
     for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
   }
   // Cluster 1 has read all pages before `page`, and the next fault there begins a run of 16.
@@ -943,10 +971,10 @@ TEST_F(Runs, ConsecutivePagesShareARequestAndReplies) {  // PG-28
   EXPECT_EQ(m.wire[1].number(), 14u);
   m.deliver(Kind::kPageRequest, 0);
   m.deliver(Kind::kPageRequest, 0);
-  EXPECT_EQ(replies(), (std::vector<std::uint32_t>{1, 7, 7, 1}));
+  EXPECT_EQ(replies(), (std::vector<std::uint32_t>{1, 15}));
   const int before = m.memory(1).protect_calls;
   m.deliver_all();
-  EXPECT_EQ(m.memory(1).protect_calls, before + 4);
+  EXPECT_EQ(m.memory(1).protect_calls, before + 2);
   for (std::size_t p = 34; p < 50; ++p) EXPECT_EQ(m.peek(1, p * kPageBytes), p + 1);
   EXPECT_EQ(access(1, 50), Access::kNone);
   EXPECT_TRUE(m.quiet());
@@ -974,20 +1002,25 @@ TEST_F(Runs, HomeClosesARunWithOneCall) {  // PG-12, PG-28
   EXPECT_EQ(access(0, 34), Access::kWrite);
   const int before = m.memory(0).protect_calls;
   m.transmit_all();
-  EXPECT_EQ(m.memory(0).protect_calls, before + 4);
+  EXPECT_EQ(m.memory(0).protect_calls, before + 2);
   for (std::uint32_t p = 34; p < 50; ++p) EXPECT_EQ(access(0, p), Access::kRead);
   m.deliver_all();
 }
 
-TEST_F(Runs, FewPagesAreNotRequestedWhileOthersAreInFlight) {  // PG-25, PG-28
+struct ShortRuns : Runs {
+  ShortRuns() : Runs(8) {}
+};
+
+TEST_F(ShortRuns, FewPagesAreNotRequestedWhileOthersAreInFlight) {  // PG-25, PG-28
   request_run();
+  m.deliver(Kind::kPageRequest, 0);  // the rest
   m.deliver(Kind::kPageReply, 1);
   EXPECT_TRUE(m.engine(1).done(0));
   EXPECT_EQ(access(1, 35), Access::kNone);
   EXPECT_FALSE(fault(35));  // the scan got on by one page
   EXPECT_FALSE(m.engine(1).has_output(ClusterId(0)));
   m.deliver(Kind::kPageReply, 1);
-  EXPECT_FALSE(fault(42));
+  EXPECT_FALSE(fault(43));
   EXPECT_TRUE(m.engine(1).has_output(ClusterId(0)));
   m.deliver_all();
   EXPECT_EQ(m.peek(1, 57 * kPageBytes), 58);
@@ -1069,9 +1102,9 @@ TEST(PageBytes, CountsTheBytesOfAllReplies) {
 
 EngineConfig packing() {
   EngineConfig c = three_clusters();
-  c.pages = 16;
-  c.flush_window = 16;
-  c.twins = 16;
+  c.pages = 20;
+  c.flush_window = 20;
+  c.twins = 20;
   c.pack = true;
   return c;
 }
@@ -1112,18 +1145,18 @@ TEST_F(Packing, DiffsToOneHomeShareAMessageAndSoDoTheirAnswers) {  // PG-26
 
 TEST_F(Packing, DiffThatDoesNotFitBeginsTheNextMessage) {  // PG-26
   change(0, 1);
-  for (std::uint32_t page = 1; page < 9; ++page) change(page, kPageBytes);
-  change(9, 1);
+  for (std::uint32_t page = 1; page < 18; ++page) change(page, kPageBytes);
+  change(18, 1);
   release();
   EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), max_message_bytes(PageLength()));
-  EXPECT_EQ(sends(1, 0), std::vector<Kind>(8, Kind::kDiff));
+  EXPECT_EQ(sends(1, 0), std::vector<Kind>(17, Kind::kDiff));
   EXPECT_EQ(m.engine(1).room_wanted(ClusterId(0)), 2 * min_room_bytes(PageLength()));
   EXPECT_EQ(sends(1, 0), std::vector<Kind>(2, Kind::kDiff));
-  EXPECT_EQ(counts(1).diffs_sent, 10u);
-  EXPECT_EQ(counts(1).diff_bytes_sent, 2 * (4u + 1) + 8 * (4u + kPageBytes));
+  EXPECT_EQ(counts(1).diffs_sent, 19u);
+  EXPECT_EQ(counts(1).diff_bytes_sent, 2 * (4u + 1) + 17 * (4u + kPageBytes));
   m.deliver(std::size_t{1});
   m.deliver(std::size_t{0});
-  for (const std::size_t at : {std::size_t{0}, 2 * kPageBytes - 1, 9 * kPageBytes - 1, 9 * kPageBytes})
+  for (const std::size_t at : {std::size_t{0}, 2 * kPageBytes - 1, 18 * kPageBytes - 1, 18 * kPageBytes})
     EXPECT_EQ(m.peek(0, at), 7);
 }
 

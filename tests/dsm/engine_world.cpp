@@ -198,6 +198,7 @@ struct EngineWorld::Parts {
                                 .twins = b.twins,
                                 .migrate_after = b.migrate_after,
                                 .fetch_ahead = b.fetch_ahead,
+                                .scan_ahead = 0,  // no scan is long in so few pages
                                 .run_pages = b.run_pages,
                                 .pack = b.pack,
                                 .release_at_unlock = b.release_at_unlock,

@@ -83,6 +83,7 @@ class RandomProgram {
     c.lease_rounds = static_cast<std::uint8_t>(random.below(4));
     c.twins = random.chance(0.3) ? 1 + static_cast<std::uint32_t>(random.below(2)) : 8;
     c.fetch_ahead = static_cast<std::uint32_t>(random.below(4));
+    c.scan_ahead = static_cast<std::uint32_t>(random.below(5));
     c.migrate_after = static_cast<std::uint32_t>(random.below(3));
     ++c.locks;  // for the monitors
     c.semaphores = static_cast<std::uint32_t>(random.below(3));

@@ -49,6 +49,7 @@ dsm::EngineConfig drawn(Input& in) {
           .twins = 4,
           .migrate_after = in.below(3),
           .fetch_ahead = in.below(3),
+          .scan_ahead = 0,
           .pack = in.truth(),
           .lock_words = 2,
           .words = kEach,

@@ -55,7 +55,7 @@ TEST(DefaultFile, HelpBoundsAndReasonStandAboveEachSettingInLinesOfLimitedWidth)
   EXPECT_THAT(text, testing::HasSubstr("# allowed: 1 to 32\nproxies: 1\n"));
   EXPECT_THAT(text, testing::HasSubstr("# allowed: true, false; live runs only\nmisdirect: false\n"));
   EXPECT_THAT(text, testing::HasSubstr(
-                        "# reason for the default: about fifty pages of 4 KiB in flight\nwindow_kib: 256\n"));
+                        "256 in simulations, or the\n# least that carries a page\nwindow_kib: auto\n"));
   EXPECT_THAT(text, testing::HasSubstr("\n  directory: \"\"\n"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120u) << line;

@@ -326,7 +326,7 @@ Environment plan_environment(const settings::RunConfig& config, unsigned cluster
                   {variable::kPageBytes, std::to_string(config.engine.page_length().bytes())},
                   {variable::kProtocol, std::string(settings::word_of(config.protocol))},
                   {variable::kDispatch, std::string(settings::word_of(config.dispatch))},
-                  {variable::kWindowKib, std::to_string(config.window_kib)},
+                  {variable::kWindowKib, std::to_string(config.live_window_kib())},
                   {variable::kProtection, std::string(settings::word_of(config.protection))},
                   {variable::kReportFd, std::to_string(report_fd)},
                   {variable::kConnectTimeoutMs, std::to_string(config.start_timeout_ms)}};

@@ -288,7 +288,6 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
   i.nis = static_cast<std::uint16_t>(c.nis);
   i.mode = c.simulation.mode;
   i.dispatch = c.dispatch;
-  i.window_bytes = c.window_kib * 1024;
   i.transport = transport;
   i.faults.loss = c.faults.loss;
   i.faults.duplicate = c.faults.duplicate;
@@ -303,7 +302,9 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
   m.protocol = c.protocol == dsm::Protocol::kMgs ? dsm::Protocol::kEager : c.protocol;
   m.engine = engine_settings(c, model);
   m.page_length = m.engine.page_length();
-  if (const std::string problem = settings::window_problem(c.window_kib, m.page_length); !problem.empty())
+  const std::uint32_t window_kib = c.simulated_window_kib(m.page_length);
+  i.window_bytes = window_kib * 1024;
+  if (const std::string problem = settings::window_problem(window_kib, m.page_length); !problem.empty())
     return error("window_kib and the model's engine.page_bytes: {}", problem);
   m.heap_pages = static_cast<std::uint32_t>(m.page_length.pages_in(std::size_t{c.heap_mib} << 20));
   m.handlers = c.simulation.handlers;
