@@ -181,6 +181,14 @@ constexpr Setting kFaults[] = {
          .unit = "frames",
          .help = "lose every frame of a queue after this number, as if the link were cut; 0: never",
          .scope = Scope::kLive}),
+    declare<&F::delay_ms>(
+        {.name = "delay_ms",
+         .option = "--delay",
+         .unit = "ms",
+         .help = "hold every arriving frame back for this time, ms, as on a long path; round trips take "
+                 "twice as long; 0: none",
+         .most = 1000,
+         .scope = Scope::kLive}),
     declare<&F::seed>(
         {.name = "seed",
          .option = "--seed",

@@ -37,10 +37,11 @@ struct FaultConfig {
   double corrupt = 0;
   std::uint32_t flip_past_checksum_every = 0;
   std::uint32_t drop_all_after = 0;
+  std::uint32_t delay_ms = 0;  // proxy/nic/delaying_queue.h
   std::uint64_t seed = 1;
   bool any() const {
     return loss > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || flip_past_checksum_every > 0 ||
-           drop_all_after > 0;
+           drop_all_after > 0 || delay_ms > 0;
   }
 };
 extern const Schema kFaultSchema;

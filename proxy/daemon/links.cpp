@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/ethernet.h"
+#include "proxy/nic/delaying_queue.h"
 #include "proxy/nic/faulty_queue.h"
 #include "proxy/nic/shm_wire.h"
 #include "proxy/udp/udp_queue.h"
@@ -22,7 +23,10 @@ class EthdevPorts {};
 
 namespace {
 
-// The faults of one queue of a link.
+// A queue's at once with faults.delay_ms: the windows of several peers.
+constexpr std::uint32_t kDelayedFrames = 2048;
+
+// The faults of one queue of a link, but for the delay.
 Faults faults_of(const NodeConfig& config, std::uint16_t link, unsigned queue) {
   Faults f;
   f.loss = config.faults.loss;
@@ -199,8 +203,11 @@ Result<void> Links::open_device([[maybe_unused]] const NodeConfig& config,
 }
 
 void Links::add(const NodeConfig& config, unsigned queue, std::uint16_t link, std::unique_ptr<NicQueue> nic) {
-  if (config.faults.any())
-    nic = std::make_unique<FaultyQueue>(std::move(nic), faults_of(config, link, queue));
+  if (config.faults.delay_ms > 0)
+    nic =
+        std::make_unique<DelayingQueue>(std::move(nic), Duration::ms(config.faults.delay_ms), kDelayedFrames);
+  if (const Faults faults = faults_of(config, link, queue); faults.any())
+    nic = std::make_unique<FaultyQueue>(std::move(nic), faults);
   const unsigned proxy = queue % config.proxies;
   if (!captures_.empty()) {
     // A proxy with several queues of a link has one interface for them.

@@ -32,6 +32,7 @@ NodeConfig two_clusters() {
   node.transport.congestion = stack::CongestionControl::kNone;
   node.faults.loss = 0.01;
   node.faults.drop_all_after = 99;
+  node.faults.delay_ms = 20;
   node.faults.seed = 0xfedcba9876543210;
   node.idle.spins = 0;
   node.misdirect = true;
@@ -129,6 +130,7 @@ TEST(NodeConfig, IsUnchangedAfterWritingAndReading) {
   EXPECT_EQ(read->transport.congestion, stack::CongestionControl::kNone);
   EXPECT_EQ(read->faults.loss, 0.01);
   EXPECT_EQ(read->faults.drop_all_after, 99u);
+  EXPECT_EQ(read->faults.delay_ms, 20u);
   EXPECT_EQ(read->faults.seed, 0xfedcba9876543210u) << "64 bits survive";
   EXPECT_EQ(read->idle.spins, 0u);
   EXPECT_TRUE(read->misdirect);

@@ -84,7 +84,7 @@ TEST(Report, TextHasInjectedFaultsAndTheFailure) {
   report.failure = "braidd of cluster 1 (pid 101) was killed by signal 9 (Killed)";
   const std::string text = render_text(report);
   EXPECT_THAT(text, HasSubstr("faults: loss 0.01, duplicate 0, reorder 0, corrupt 0, flip past checksum "
-                              "every 0, drop all after 0, seed 5\n"));
+                              "every 0, drop all after 0, delay 0 ms, seed 5\n"));
   EXPECT_THAT(text, HasSubstr("status 70: braidd of cluster 1 (pid 101) was killed by signal 9 (Killed)\n"));
 }
 

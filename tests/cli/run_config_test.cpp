@@ -89,7 +89,7 @@ TEST(RunConfig, RefusesUnknownKeysAndNamesTheNearest) {
   EXPECT_THAT(
       refusal("faults: {qqqqqqqq: 1}\n"),
       HasSubstr(
-          "known here: loss, duplicate, reorder, corrupt, flip_past_checksum_every, drop_all_after, seed"));
+          "known here: loss, duplicate, reorder, corrupt, flip_past_checksum_every, drop_all_after, delay_ms, seed"));
 }
 
 TEST(RunConfig, DuplicateKeyIsRefused) {

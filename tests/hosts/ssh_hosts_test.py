@@ -114,6 +114,21 @@ class SshHosts(unittest.TestCase):
                 self.assertIn("verified", run.stdout)
         self.expect_nothing_left()
 
+    def test_long_paths_that_lose_packets(self):
+        for program, *arguments in (("jacobi", "--size", "128", "--iterations", "3"), ("tsp", "--cities", "9"),
+                                    ("fft", "--points", "256")):
+            with self.subTest(program):
+                begun = time.monotonic()
+                run = self.braid.run(*self.names, "--bind", "none", "--delay", "20", "--loss", "0.01", "--per-host", "1", "--compute", "1",
+                                     self.braid.application(program), *arguments)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn("verified", run.stdout)
+                self.assertIn("loss 0.01, ", run.stderr)
+                self.assertIn("delay 20 ms", run.stderr)
+                # The start, every barrier and every page take a round trip each.
+                self.assertGreater(time.monotonic() - begun, 10 * 0.040)
+        self.expect_nothing_left()
+
     def test_each_host_tells_who_would_run_where(self):
         processor = min(os.sched_getaffinity(0))
         node = script(self.folder / "node", f'exec taskset -c {processor} {BIN}/braid-node "$@"\n')

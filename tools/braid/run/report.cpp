@@ -275,8 +275,9 @@ std::string render_text(const RunReport& report) {
     const settings::FaultConfig& f = report.config.faults;
     text += fmt::format(
         "braid: faults: loss {}, duplicate {}, reorder {}, corrupt {}, flip past checksum every {}, drop "
-        "all after {}, seed {}\n",
-        f.loss, f.duplicate, f.reorder, f.corrupt, f.flip_past_checksum_every, f.drop_all_after, f.seed);
+        "all after {}, delay {} ms, seed {}\n",
+        f.loss, f.duplicate, f.reorder, f.corrupt, f.flip_past_checksum_every, f.drop_all_after, f.delay_ms,
+        f.seed);
   }
   if (!report.config.security.keylog.empty()) text += keylog_warning(report);
   const std::vector<Json> parsed = parsed_reports(report);
