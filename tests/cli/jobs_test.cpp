@@ -3,9 +3,12 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
+#include <fstream>
 #include <set>
 
 #include "tools/braid/study/progress.h"
+#include "tools/braid/study/task_file.h"
 
 namespace braid::cli {
 namespace {
@@ -55,6 +58,49 @@ TEST(Jobs, StartsPointsInTheirOrderAsSlotsAreFree) {
   EXPECT_EQ(jobs.start_next(at(1_s)), 2u);
   EXPECT_EQ(jobs[2].slot, jobs[0].slot);
   EXPECT_EQ(jobs[2].begun, at(1_s));
+}
+
+TEST(Jobs, RunByOthersStartAtOnceUnlessTheyWaitForAnother) {
+  const Fixture f = Fixture().point("a", "no-contention").point("a").point("b").point("c");
+  Jobs jobs = f.jobs(1);
+  jobs.let_others_run(2);
+  EXPECT_EQ(jobs.slots(), 2u);
+  for (const Jobs::Id id : {1u, 2u, 3u}) EXPECT_EQ(jobs.start_next(at(0_s)), id);
+  EXPECT_EQ(jobs.start_next(at(0_s)), std::nullopt);
+  jobs.finish(1, took(10));
+  EXPECT_EQ(jobs.start_next(at(100_s)), 0u);
+  EXPECT_EQ(jobs.seconds_left(at(100_s)), 15) << "since when they run is not known: 3 of 10 s, 2 at a time";
+}
+
+TEST(ShareOut, AJobIsBehindTheOneThatItWaitsForInItsTask) {
+  Fixture f = Fixture()
+                  .point("a", "no-contention")
+                  .point("b")
+                  .point("a")
+                  .point("c", "no-contention")
+                  .point("d")
+                  .point("c");
+  using Tasks = std::vector<std::vector<Jobs::Id>>;
+  EXPECT_EQ(share_out(f.jobs(1), 100), (Tasks{{1}, {2, 0}, {4}, {5, 3}}));
+  EXPECT_EQ(share_out(f.jobs(1), 3), (Tasks{{1, 5, 3}, {2, 0}, {4}}));
+  f.kept = {f.jobs(1)[1].name, f.jobs(1)[2].name};
+  EXPECT_EQ(share_out(f.jobs(1), 100), (Tasks{{2, 0}, {4}, {5, 3}})) << "2 is done; its result is for 0";
+  for (const Job& job : f.jobs(1)) f.kept.insert(job.name);
+  EXPECT_EQ(share_out(f.jobs(1), 100), Tasks{});
+}
+
+TEST(TaskOutcomes, AreReadFromWhatATaskSays) {
+  const Fixture f = Fixture().point("a").point("b").point("c");
+  Jobs jobs = f.jobs(2);
+  jobs.start_next(at(0_s));
+  jobs.start_next(at(0_s));
+  jobs.finish(0, took(1));
+  jobs.fail(1, "exited: why");
+  const std::string log = ::testing::TempDir() + "braid-task.log";
+  std::ofstream(log) << "other words\n" << describe_outcomes(jobs);
+  const std::map<std::string, std::string> wanted = {{jobs[0].name, ""}, {jobs[1].name, "exited: why"}};
+  EXPECT_EQ(outcomes_in(log), wanted);
+  std::remove(log.c_str());
 }
 
 TEST(Jobs, HasAtLeastOneSlotAndNoMoreThanJobs) {

@@ -26,6 +26,11 @@ def missing_namespaces():
     return ""
 
 
+def hide(folder):
+    """A line of sh that makes this folder an empty one, for a process that Network.start() starts."""
+    return f"mount -t tmpfs hidden '{folder}'; " if folder else ""
+
+
 class Network:
     """`hosts` namespaces with the addresses 10.77.0.1 and so on, and `command`, 10.77.0.100, where the command runs."""
 

@@ -1,4 +1,4 @@
-"""Runs `braid run --hosts` for the tests of this folder."""
+"""Runs `braid run --hosts` and `braid study --on` for the tests of this folder."""
 
 import os
 import pathlib
@@ -11,14 +11,15 @@ MOST_SECONDS = 60
 
 
 class Command:
-    """The `braid` of a build, started in front of some words (`ip netns exec`), with a mark that its processes inherit."""
+    """A subcommand of a build's `braid`, started behind some words (`ip netns exec`)."""
 
-    def __init__(self, binaries, before=()):
+    def __init__(self, binaries, before=(), subcommand="run"):
         self.binaries = pathlib.Path(binaries)
         self.before = list(before)
+        self.subcommand = subcommand
 
     def words(self, *arguments):
-        return [*self.before, str(self.binaries / "braid"), "run", *arguments]
+        return [*self.before, str(self.binaries / "braid"), self.subcommand, *arguments]
 
     def run(self, *arguments, stdin=subprocess.DEVNULL, input=None, **more):
         """Runs to the end and returns the finished process with its outputs as text."""
@@ -26,10 +27,10 @@ class Command:
         return subprocess.run(self.words(*arguments), **source, capture_output=True, text=True, timeout=MOST_SECONDS,
                               check=False, **more)
 
-    def start(self, *arguments):
+    def start(self, *arguments, **more):
         """Starts it; the caller ends it."""
         return subprocess.Popen(self.words(*arguments), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True)
+                                stderr=subprocess.PIPE, text=True, **more)
 
     def application(self, name):
         return str(self.binaries / name)

@@ -11,19 +11,17 @@ start (it wants the kernel's cgroups).
 import json
 import os
 import pathlib
-import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
 
-from network import Network, missing_namespaces
 from runs import Command, finish, node_between, wait_until
+from slurm_network import SALLOC, SlurmNetwork, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 2
-PROGRAMS = {name: shutil.which(name, path="/usr/sbin:/usr/bin") for name in ("munged", "slurmctld", "slurmd", "salloc")}
 MOST_SECONDS_TO_END = 10
 # Each node is told the credential that the first one on any host was told.
 OTHERS_CREDENTIAL = """found = re.search(rb"MUNGE:[^:]*:", begin)
@@ -39,87 +37,18 @@ except FileExistsError:
         begin = begin.replace(found[0], first.read())
 """
 
-CONFIGURATION = """
-ClusterName=braid
-SlurmctldHost=control({control})
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.socket
-SlurmUser=root
-ProctrackType=proctrack/linuxproc
-TaskPlugin=task/none
-MpiDefault=none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_Core
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool-%n
-SlurmctldPidFile={folder}/control.pid
-SlurmdPidFile={folder}/%n.pid
-SlurmctldLogFile={folder}/control.log
-SlurmdLogFile={folder}/%n.log
-SlurmdParameters=config_overrides
-{nodes}
-PartitionName=all Nodes=ALL Default=YES State=UP
-"""
-
-
-class SlurmNetwork(Network):
-    def __init__(self, folder):
-        super().__init__(HOSTS)
-        self.folder = folder
-        self.environment = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf")}
-        (folder / "state").mkdir()
-        (folder / "munge.key").write_bytes(os.urandom(1024))
-        (folder / "munge.key").chmod(0o400)
-        nodes = [f"NodeName=node{i} NodeAddr={self.address(i)} CPUs=4 State=UNKNOWN" for i in range(1, HOSTS + 1)]
-        (folder / "slurm.conf").write_text(
-            CONFIGURATION.format(control=self.address(100), folder=folder, nodes="\n".join(nodes)))
-        (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
-        self.start(self.command, PROGRAMS["munged"], "--foreground", "--force", f"--key-file={folder}/munge.key",
-                   f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log",
-                   f"--seed-file={folder}/munge.seed", stderr=subprocess.DEVNULL)
-        wait_until(lambda: (folder / "munge.socket").exists())
-        self.start_named("control", self.command, PROGRAMS["slurmctld"], "-D")
-        for i, host in enumerate(self.hosts, 1):
-            self.start_named(f"node{i}", host, PROGRAMS["slurmd"], "-D", "-N", f"node{i}")
-
-    def start_named(self, name, namespace, *words):
-        self.start(namespace, "unshare", "--uts", "sh", "-c", 'hostname "$0"; exec "$@"', name, *words,
-                   env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-    def is_up(self):
-        states = subprocess.run(["ip", "netns", "exec", self.command, "sinfo", "-h", "-o", "%D %t"], env=self.environment,
-                                capture_output=True, text=True, check=False).stdout
-        return f"{HOSTS} idle" in states
-
-    def logs(self):
-        return "\n".join(f"{log.name}: {log.read_text()[-500:]}" for log in self.folder.glob("*.log"))
-
-
-def missing():
-    """Why the test cannot run; empty: it can."""
-    for name, path in PROGRAMS.items():
-        if not path:
-            return f"{name} is not installed"
-    return missing_namespaces()
-
-
 class SlurmHosts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         folder = tempfile.TemporaryDirectory()
         cls.addClassCleanup(folder.cleanup)
-        cls.network = SlurmNetwork(pathlib.Path(folder.name))
+        cls.network = SlurmNetwork(pathlib.Path(folder.name), HOSTS)
         cls.addClassCleanup(cls.network.remove)
-        if not wait_until(cls.network.is_up, 30):
-            reason = cls.network.logs()
-            cls.network.remove()
-            print(f"skipped: Slurm does not start here:\n{reason}", flush=True)
-            os._exit(77)
+        cls.network.wait_or_skip()
 
     def setUp(self):
-        # A job's name server knows no node: Slurm's addresses are used. salloc asks for the controller by its name.
-        self.braid = Command(BIN, ["ip", "netns", "exec", self.network.command, "unshare", "--uts", "sh", "-c",
-                                   'hostname control; exec "$@"', "sh", PROGRAMS["salloc"], "--quiet"])
+        # A job's name server knows no node: Slurm's addresses are used.
+        self.braid = Command(BIN, [*self.network.before, SALLOC, "--quiet"])
 
     def run_in(self, allocation, *arguments, **more):
         self.braid.before.extend(allocation)

@@ -9,18 +9,16 @@ Needs root, for the namespaces, ip (iproute2), ssh and sshd; exit status 77 wher
 
 import os
 import pathlib
-import shutil
 import sys
 import tempfile
 import time
 import unittest
 
-from network import Network, do, missing_namespaces
 from runs import Command, finish, script, wait_until
+from ssh_network import SshNetwork, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 4
-SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 MOST_SECONDS_TO_END = 10
 # Of marker_program.cpp.
 MARKER = b"only-for-the-members-of-this-run"
@@ -35,50 +33,16 @@ with open(sys.argv[1], "wb", buffering=0) as frames:
 """
 
 
-def missing():
-    """Why the test cannot run; empty: it can."""
-    for name, path in (("ssh", shutil.which("ssh")), ("sshd", SSHD)):
-        if not path:
-            return f"{name} is not installed"
-    return missing_namespaces()
-
-
-class SshNetwork(Network):
-    """With an sshd on each host, and the configuration of an ssh that knows them as node1 and so on."""
-
-    def __init__(self, folder):
-        super().__init__(HOSTS)
-        self.folder = folder
-        for name in ("host_key", "user_key"):
-            do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name))
-        # Shells read no start-up file of root's: what is there may be slow, or wait for what a killed one holds.
-        (self.folder / "sshd_config").write_text(
-            f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nStrictModes no\n"
-            f"SetEnv HOME={self.folder}\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nPidFile none\n")
-        nodes = range(1, HOSTS + 1)
-        entries = "".join(f"Host node{i}\n  HostName {self.address(i)}\n" for i in nodes)
-        (self.folder / "ssh_config").write_text(
-            f"{entries}Host *\n  User root\n  IdentityFile {self.folder}/user_key\n  IdentitiesOnly yes\n"
-            f"  StrictHostKeyChecking no\n  UserKnownHostsFile {self.folder}/known_hosts\n  LogLevel ERROR\n")
-        (self.folder / "hosts").write_text(
-            "".join(f"- {{host: node{i}, addresses: [{self.address(i)}]}}\n" for i in nodes))
-        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
-        for host in self.hosts:
-            self.start(host, SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f", str(self.folder / "sshd_config"))
-            if not wait_until(lambda: ":22 " in self.inside(host, "ss", "-ltn").stdout):
-                raise AssertionError(f"sshd did not start: {(self.folder / 'sshd.log').read_text()}")
-
-
 class SshHosts(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.network = SshNetwork(self.folder)
+        self.network = SshNetwork(self.folder, HOSTS)
         self.addCleanup(self.network.remove)
         self.braid = Command(BIN, ["ip", "netns", "exec", self.network.command])
         # The hosts are one machine, and do not see which of its cores another one has taken.
-        self.names = ["--hostfile", str(self.folder / "hosts"), "--ssh", f"ssh -F {self.folder}/ssh_config"]
+        self.names = ["--hostfile", str(self.folder / "hosts"), "--ssh", self.network.ssh]
         self.options = ["--quiet", "--bind", "none", *self.names]
 
     def endless(self):

@@ -135,6 +135,10 @@ Result<std::string> find_study_engine() {
     if (is_executable(named)) return std::string(named);
     return error("BRAID_STUDY_ENGINE is '{}', which cannot be executed; unset it", named);
   }
+  return own_program();
+}
+
+Result<std::string> own_program() {
   std::error_code problem;
   const fs::path self = fs::read_symlink("/proc/self/exe", problem);
   if (problem) return error("/proc/self/exe: {}; mount /proc", problem.message());

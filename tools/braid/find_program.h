@@ -36,6 +36,9 @@ std::vector<std::string> applications_in(const std::string& folder);
 // braidd in the command's folder; the environment variable BRAID_BRAIDD overrides it, for tests.
 Result<std::string> find_daemon(const std::string& folder);
 
+// The file of this executable.
+Result<std::string> own_program();
+
 // The command itself, which runs a study's points; the environment
 // variable BRAID_STUDY_ENGINE overrides it, for tests.
 Result<std::string> find_study_engine();

@@ -1,7 +1,9 @@
-// A word of a command line that a user copies to a shell.
+// Words of command lines: for a user who copies them to a shell, and of an option that holds several.
 #pragma once
 
+#include <sstream>
 #include <string>
+#include <vector>
 
 namespace braid::cli {
 
@@ -12,6 +14,14 @@ inline std::string for_shell(const std::string& word) {
   std::string quoted = "'";
   for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return quoted + "'";
+}
+
+// The words between blanks; quotes mean nothing.
+inline std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
 }
 
 }  // namespace braid::cli

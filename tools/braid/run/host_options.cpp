@@ -5,6 +5,7 @@
 #include "base/limits.h"
 #include "settings/document.h"
 #include "tools/braid/find_program.h"
+#include "tools/braid/shell_word.h"
 
 namespace braid::cli {
 
@@ -75,8 +76,15 @@ unsigned HostOptions::place(const Given& given, std::vector<Host>& hosts,
   return *all;
 }
 
+std::vector<std::string> HostOptions::ssh_words() const {
+  std::vector<std::string> words = words_of(ssh_);
+  if (words.empty())
+    refuse(kUsageStatus, "--ssh: the command is empty; leave the option out, or give ssh and its options");
+  return words;
+}
+
 std::unique_ptr<HostLauncher> HostOptions::launcher(const std::vector<Host>& hosts) const {
-  Result<std::unique_ptr<HostLauncher>> launcher = choose_launcher(launcher_, hosts, ssh_);
+  Result<std::unique_ptr<HostLauncher>> launcher = choose_launcher(launcher_, hosts, ssh_words());
   if (!launcher) refuse(kUsageStatus, launcher.error().text);
   return std::move(*launcher);
 }

@@ -23,6 +23,8 @@ class HostOptions {
   // are looked up. Returns the number of clusters. An error ends the command.
   unsigned place(const Given& given, std::vector<Host>& hosts, std::optional<unsigned> clusters) const;
   std::unique_ptr<HostLauncher> launcher(const std::vector<Host>& hosts) const;
+  // The ssh command, and options of it. An error ends the command.
+  std::vector<std::string> ssh_words() const;
   // braid-node on the hosts.
   std::string agent(const Given& given) const;
 

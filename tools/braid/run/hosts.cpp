@@ -230,6 +230,10 @@ Result<void> find_addresses(std::vector<Host>& hosts) {
   return {};
 }
 
+bool is_this_machine(const Host& host) {
+  return host.name == "localhost" || host.name.starts_with("127.");
+}
+
 bool are_this_machine(const std::vector<Host>& hosts) {
   return std::all_of(hosts.begin(), hosts.end(),
                      [](const Host& h) { return is_loopback(h.addresses.front()); });

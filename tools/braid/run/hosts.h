@@ -36,6 +36,8 @@ Result<unsigned> place_clusters(std::vector<Host>& hosts, std::optional<unsigned
 // which other hosts do not reach, and some are not.
 Result<void> find_addresses(std::vector<Host>& hosts);
 
+// It is named as this machine: localhost, or an address of the loopback network.
+bool is_this_machine(const Host& host);
 // Their addresses, which find_addresses() has filled in, are of the loopback network: all of them are this machine.
 bool are_this_machine(const std::vector<Host>& hosts);
 

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -12,6 +13,7 @@
 #include "base/clock.h"
 #include "base/process_end.h"
 #include "base/system_error.h"
+#include "tools/braid/ask.h"
 #include "tools/braid/process/descriptor.h"
 #include "tools/braid/shell_word.h"
 #include "tools/braid/study/study_results.h"
@@ -19,6 +21,29 @@
 namespace braid::cli {
 
 using OrderedJson = nlohmann::ordered_json;
+
+namespace {
+
+// How long the former process of a job may take to end.
+constexpr Duration kMaxWait = 3_s;
+
+// Empty. It is locked as long as a process of the job's has it open, on whatever host that shares the folder: a task may live on when the
+// command that had it started is killed. Where the file system has no locks, nothing is kept from anyone.
+Result<Descriptor> open_log(const std::string& path) {
+  Descriptor log(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+  if (!log) return error("{}: cannot be written: {}", path, cause_and_cure(errno));
+  const Instant until = monotonic_now() + kMaxWait;
+  while (::flock(log.get(), LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    if (monotonic_now() > until)
+      return error("{}: a process of an earlier study still runs this point; wait for its end, or end it",
+                   path);
+    ::usleep(50'000);
+  }
+  if (::ftruncate(log.get(), 0) != 0) return error("{}: cannot be written: {}", path, cause_and_cure(errno));
+  return log;
+}
+
+}  // namespace
 
 JobRunner::JobRunner(const Study& runs, Jobs& jobs, const StudyFolder& folder, std::string engine,
                      const char* noun, double limit_s)
@@ -29,20 +54,22 @@ JobRunner::JobRunner(const Study& runs, Jobs& jobs, const StudyFolder& folder, s
       limit_s_(limit_s),
       progress_(runs, jobs, noun) {}
 
-Result<void> JobRunner::run(ChildProcesses& children) {
+Result<int> JobRunner::run(ChildProcesses& children) {
   progress_.tell_beginning(monotonic_now());
   Result<void> problem;
-  while (interrupted_ == 0) {
+  int interrupted = 0;
+  while (interrupted == 0) {
     if (problem = start_some(children); !problem || running_.empty()) break;
     children.wait(progress_.next_deadline(monotonic_now()));
-    for (const int signal : children.take_signals()) interrupted_ = signal;
+    for (const int signal : children.take_signals()) interrupted = signal;
     if (problem = take_ended(children); !problem) break;
     progress_.show(monotonic_now());
   }
   progress_.end_line();
   children.stop_all();
   give_up_running();
-  return problem;
+  if (!problem) return problem.error();
+  return interrupted;
 }
 
 Result<void> JobRunner::start_some(ChildProcesses& children) {
@@ -77,14 +104,13 @@ Result<ChildId> JobRunner::start(Jobs::Id id, ChildProcesses& children) {
   const std::string settings = fmt::format("# {}\n{}", describe(*job.point, runs_.varied), settings_of(id));
   if (const Result<void> written = write_file(folder_.file_of(job.name, ".yaml"), settings); !written)
     return written.error();
-  const std::string log = folder_.file_of(job.name, ".log");
-  const Descriptor output(::open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
-  if (!output) return error("{}: cannot be written: {}", log, cause_and_cure(errno));
+  const Result<Descriptor> output = open_log(folder_.file_of(job.name, ".log"));
+  if (!output) return output.error();
   ProcessOptions process;
   process.path = engine_;
   process.arguments = command_of(job, false);
-  for (char** v = ::environ; *v != nullptr; ++v) process.environment.emplace_back(*v);
-  process.output_fd = output.get();
+  process.environment = own_environment();
+  process.output_fd = output->get();
   process.processor = processor_of(job);
   const Instant deadline =
       limit_s_ > 0 ? job.begun + Duration::ns(static_cast<std::int64_t>(limit_s_ * 1e9)) : Instant::never();
@@ -135,9 +161,9 @@ void JobRunner::give_up_running() {
   running_.clear();
 }
 
-void JobRunner::tell_failures() const {
+void JobRunner::tell_failures(int interrupted) const {
   const std::size_t done = jobs_.count(Job::State::kDone), failed = jobs_.count(Job::State::kFailed);
-  if (interrupted_ != 0)
+  if (interrupted != 0)
     std::fprintf(stderr,
                  "braid study: interrupted; %zu of %zu%s are finished, and the same command runs the rest\n",
                  done, jobs_.size(), progress_.suffix().c_str());
@@ -146,9 +172,10 @@ void JobRunner::tell_failures() const {
                  progress_.suffix().c_str());
   for (const Job& job : jobs_) {
     if (job.state != Job::State::kFailed) continue;
-    std::fprintf(stderr, "  %s: %s; its output is in %s\n    %s\n",
-                 describe(*job.point, runs_.varied).c_str(), job.failure.c_str(),
-                 folder_.file_of(job.name, ".log").c_str(), repeat(job).c_str());
+    const std::string log = folder_.file_of(job.name, ".log");
+    std::fprintf(stderr, "  %s: %s; its output is in %s\n%s    %s\n",
+                 describe(*job.point, runs_.varied).c_str(), job.failure.c_str(), log.c_str(),
+                 last_lines(log, "    | ").c_str(), repeat(job).c_str());
   }
 }
 

@@ -24,13 +24,13 @@ class JobRunner {
   JobRunner(const JobRunner&) = delete;
   JobRunner& operator=(const JobRunner&) = delete;
 
-  // Until no job is left, or a signal interrupts it. Error: the folder cannot be written, or a process does not start.
-  Result<void> run(ChildProcesses& children);
-  // The signal that interrupted it; 0: none did.
-  int interrupted() const { return interrupted_; }
+  // Until no job is left, or a signal interrupts it, which is returned (0: none did). Error: the folder cannot be written, a process
+  // does not start, or another process runs the same job.
+  Result<int> run(ChildProcesses& children);
 
-  // The failed jobs, each with the command that repeats it, on standard error; "4 of 9 failed" or interrupted.
-  void tell_failures() const;
+  // The failed jobs, each with the end of its output and the command that repeats it, on standard error; "4 of 9 failed" or
+  // interrupted by the signal.
+  void tell_failures(int interrupted) const;
   // The command that repeats a job, for a shell.
   std::string repeat(const Job& job) const;
 
@@ -58,7 +58,6 @@ class JobRunner {
   const double limit_s_;
   StudyProgress progress_;
   std::map<ChildId, Jobs::Id> running_;
-  int interrupted_ = 0;
 };
 
 }  // namespace braid::cli

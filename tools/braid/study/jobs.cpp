@@ -28,7 +28,15 @@ Jobs::Jobs(const Study& study, const std::vector<Json>& origins, std::size_t slo
     if (found != by_name.end()) job.waits_for = found->second;
   }
   const std::size_t missing = count(Job::State::kMissing);
-  taken_.resize(std::clamp<std::size_t>(slots, 1, std::max<std::size_t>(1, missing)), false);
+  slots_ = std::clamp<std::size_t>(slots, 1, std::max<std::size_t>(1, missing));
+  taken_.resize(slots_, false);
+}
+
+void Jobs::let_others_run(std::size_t at_a_time) {
+  CHECK(count(Job::State::kRunning) == 0);
+  slots_ = std::max<std::size_t>(1, at_a_time);
+  taken_.assign(std::max<std::size_t>(1, jobs_.size()), false);
+  run_by_others_ = true;
 }
 
 std::optional<Jobs::Id> Jobs::start_next(Instant now) {
@@ -97,7 +105,8 @@ std::optional<double> Jobs::seconds_left(Instant now) const {
     const auto own = took.find(job.point->application);
     const auto& [sum, number] = own == took.end() ? took[""] : own->second;
     const double all = job.expected.value_or(sum / number);
-    const double rest = job.state == Job::State::kRunning ? std::max(0.0, all - (now - job.begun).s()) : all;
+    const bool is_begun = job.state == Job::State::kRunning && !run_by_others_;
+    const double rest = is_begun ? std::max(0.0, all - (now - job.begun).s()) : all;
     work += rest;
     longest = std::max(longest, rest);
   }

@@ -61,9 +61,11 @@ class Jobs {
   auto begin() const { return jobs_.begin(); }
   auto end() const { return jobs_.end(); }
   std::size_t size() const { return jobs_.size(); }
-  std::size_t slots() const { return taken_.size(); }
+  std::size_t slots() const { return slots_; }
   std::size_t count(Job::State state) const;
 
+  // Other processes run the jobs (task_runner.h): all that need not wait start at once. `at_a_time`: about how many really run.
+  void let_others_run(std::size_t at_a_time);
   // What `of(point)` knows of former runs improves the estimate.
   void expect(const std::function<std::optional<double>(const StudyPoint&)>& of) {
     for (Job& job : jobs_) job.expected = of(*job.point);
@@ -80,6 +82,8 @@ class Jobs {
   std::vector<Job> jobs_;
   std::vector<Id> of_point_;
   std::vector<bool> taken_;  // by slot
+  std::size_t slots_ = 0;
+  bool run_by_others_ = false;
 };
 
 }  // namespace braid::cli

@@ -63,10 +63,10 @@ Result<void> LiveRunner::write_results(
   return {};
 }
 
-int LiveRunner::conclude() const {
-  tell_failures();
+int LiveRunner::conclude(int interrupted) const {
+  tell_failures(interrupted);
   std::fputs(describe_refusals(study_, plan_).c_str(), stderr);
-  if (interrupted() != 0) return 128 + interrupted();
+  if (interrupted != 0) return 128 + interrupted;
   std::fprintf(stderr, "braid study: %zu live runs in %s\n", jobs_.count(Job::State::kDone),
                folder_.file(kRuns).c_str());
   bool refused = false;

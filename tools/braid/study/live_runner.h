@@ -20,8 +20,8 @@ class LiveRunner : public JobRunner {
 
   // Writes live.csv, live_medians.csv and live.json of what has finished. `simulated`: LiveResults::simulated.
   Result<void> write_results(const std::function<const PointResult*(std::size_t)>& simulated) const;
-  // Tells on standard error how it ended; returns the command's status.
-  int conclude() const;
+  // Tells on standard error how it ended; returns the command's status. `interrupted`: of run().
+  int conclude(int interrupted) const;
 
  private:
   const char* subcommand() const override { return "run"; }

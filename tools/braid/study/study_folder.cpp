@@ -5,6 +5,7 @@
 #include <sys/file.h>
 
 #include <cerrno>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 
@@ -36,6 +37,20 @@ Result<StudyFolder> StudyFolder::open(const std::string& name) {
 
 std::string StudyFolder::file_of(const std::string& point, const char* ending) const {
   return fmt::format("{}/points/{}{}", name_, point, ending);
+}
+
+std::string last_lines(const std::string& path, const char* before) {
+  constexpr std::size_t kMaxLines = 5;
+  std::ifstream file(path);
+  std::deque<std::string> last;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty()) continue;
+    last.push_back(line);
+    if (last.size() > kMaxLines) last.pop_front();
+  }
+  std::string text;
+  for (const std::string& line : last) text += before + line + "\n";
+  return text;
 }
 
 FormerRuns::FormerRuns(const std::string& points) {

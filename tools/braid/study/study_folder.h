@@ -19,6 +19,9 @@ class StudyFolder {
   // Makes it if it is missing. Error: it cannot be written, or another study is writing there.
   static Result<StudyFolder> open(const std::string& name);
 
+  // The folder that a command has opened and locked, for the tasks that it has had started.
+  static StudyFolder of_task(const std::string& name) { return {name, Descriptor()}; }
+
   std::string file(const char* name) const { return name_ + "/" + name; }
   // The file of a point: "….yaml".
   std::string file_of(const std::string& point, const char* ending) const;
@@ -29,6 +32,9 @@ class StudyFolder {
   std::string name_;
   Descriptor lock_;
 };
+
+// The last lines of a file, each after `before`; nothing where there is none.
+std::string last_lines(const std::string& path, const char* before);
 
 // How long runs took in former studies of a folder, whatever has changed since: programs, engine or model.
 class FormerRuns {

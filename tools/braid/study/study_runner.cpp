@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 
 #include "base/clock.h"
@@ -12,6 +13,8 @@
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/child_processes.h"
+#include "tools/braid/run/core_claims.h"
+#include "tools/braid/run/topology.h"
 #include "tools/braid/study/job_runner.h"
 #include "tools/braid/study/jobs.h"
 #include "tools/braid/study/live_runner.h"
@@ -19,6 +22,8 @@
 #include "tools/braid/study/progress.h"
 #include "tools/braid/study/study_folder.h"
 #include "tools/braid/study/study_results.h"
+#include "tools/braid/study/task_file.h"
+#include "tools/braid/study/task_runner.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -33,9 +38,12 @@ double limit_of(const Study& study, const StudyOptions& options) {
 // Each simulated point runs on a processor of its own.
 class Simulations : public JobRunner {
  public:
+  // `processors`: one for each slot in turn; none: they may choose.
   Simulations(const Study& study, Jobs& jobs, const StudyFolder& folder, const std::string& engine,
-              double limit_s)
-      : JobRunner(study, jobs, folder, engine, "point", limit_s), jobs_(jobs) {}
+              double limit_s, std::vector<unsigned> processors)
+      : JobRunner(study, jobs, folder, engine, "point", limit_s),
+        jobs_(jobs),
+        processors_(std::move(processors)) {}
 
  private:
   const char* subcommand() const override { return "sim"; }
@@ -48,8 +56,14 @@ class Simulations : public JobRunner {
   std::string examine(OrderedJson&, const std::string&) const override { return ""; }
 
   const Jobs& jobs_;
-  const std::vector<unsigned> processors_ = processors_of_this_thread();
+  const std::vector<unsigned> processors_;
 };
+
+Jobs::Kept kept_in(const StudyFolder& folder) {
+  return [&](const std::string& name, const nlohmann::json& origin) {
+    return load_result(folder.file_of(name, ".json"), origin);
+  };
+}
 
 // The simulated points of a study, and what is written about them.
 class StudyRunner {
@@ -59,20 +73,23 @@ class StudyRunner {
       : study_(study),
         folder_(folder),
         jobs_(study, plan.origins, options.jobs > 0 ? options.jobs : processors_of_this_thread().size(),
-              [&](const std::string& name, const nlohmann::json& origin) {
-                return load_result(folder.file_of(name, ".json"), origin);
-              }),
-        simulations_(study, jobs_, folder, plan.engine, limit_of(study, options)) {}
+              kept_in(folder)),
+        simulations_(study, jobs_, folder, plan.engine, limit_of(study, options),
+                     processors_of_this_thread()) {
+    if (options.launcher) tasks_.emplace(study, jobs_, folder, *options.launcher, limit_of(study, options));
+  }
 
   // Returns the command's status.
   Result<int> run(ChildProcesses& children) {
     const FormerRuns former(folder_.file("points"));
     jobs_.expect(
         [&](const StudyPoint& point) { return former.seconds(point.command(), settings_of(point)); });
-    if (const Result<void> done = simulations_.run(children); !done) return done.error();
+    const Result<int> interrupted = tasks_ ? tasks_->run(children) : simulations_.run(children);
+    if (!interrupted) return interrupted;
     if (const Result<void> done = write_results(); !done) return done.error();
-    simulations_.tell_failures();
-    if (simulations_.interrupted() != 0) return 128 + simulations_.interrupted();
+    if (tasks_) tasks_->tell_failures();
+    simulations_.tell_failures(*interrupted);
+    if (*interrupted != 0) return 128 + *interrupted;
     std::fprintf(stderr, "braid study: %zu points in %s\n", rows_.size(), folder_.file("points.csv").c_str());
     return jobs_.count(Job::State::kFailed) > 0 ? kFailedPointsStatus : 0;
   }
@@ -135,7 +152,8 @@ class StudyRunner {
   const StudyFolder& folder_;
   Jobs jobs_;
   Simulations simulations_;
-  std::vector<Row> rows_;  // of finished points
+  std::optional<TaskRunner> tasks_;  // of a study whose points run elsewhere
+  std::vector<Row> rows_;            // of finished points
 };
 
 }  // namespace
@@ -191,6 +209,8 @@ Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOpti
   if (!folder) return folder.error();
   Result<ChildProcesses> children = ChildProcesses::create({.signals = {SIGINT, SIGTERM, SIGHUP}});
   if (!children) return children.error();
+  const std::string tasks = std::filesystem::absolute(folder->file("tasks")).lexically_normal();
+  if (const Result<void> ended = end_former_tasks(tasks); !ended) return ended.error();
   StudyRunner simulations(study, plan, options, *folder);
   const Result<int> simulated = simulations.run(*children);
   if (!simulated) return simulated;
@@ -200,14 +220,86 @@ Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOpti
   }
   LiveRunner live(study, *plan.live, plan.engine, *folder, limit_of(study, options));
   const bool interrupted = *simulated > 128;
-  if (!interrupted) {
-    if (const Result<void> done = live.run(*children); !done) return done.error();
-  }
+  Result<int> live_interrupted = 0;
+  if (!interrupted) live_interrupted = live.run(*children);
+  if (!live_interrupted) return live_interrupted;
   if (const Result<void> done =
           live.write_results([&](std::size_t point) { return simulations.result_of(point); });
       !done)
     return done.error();
-  return interrupted ? *simulated : std::max(*simulated, live.conclude());
+  return interrupted ? *simulated : std::max(*simulated, live.conclude(*live_interrupted));
+}
+
+namespace {
+
+// Of this process, which may be one of several of this host: no other run has it. None: there is none to spare.
+std::vector<unsigned> claim_processor(CoreClaims& claims) {
+  const Result<HostProcessors> host = own_processors({});
+  const ClusterNeeds needs{.cluster = 0, .proxies = 0, .nodes = 1};
+  if (!host) return {};
+  const Placement placement = claims.place(*host, {&needs, 1});
+  return placement.clusters.empty() ? std::vector<unsigned>() : placement.clusters.front().nodes;
+}
+
+[[noreturn]] void refuse_task(const std::string& why) {
+  refuse(kConfigStatus, fmt::format("host {}: {}", this_host().name, why));
+}
+
+// The points of the task, with their settings.
+Study study_of(const Task& task) {
+  const Result<Study> whole = parse_study(task.text, task.file);
+  if (!whole) refuse_task(whole.error().text);
+  Study study = *whole;
+  study.points.clear();
+  for (const Task::Point& point : task.points) study.points.push_back(whole->points.at(point.index));
+  return study;
+}
+
+// Results of other programs are not those that the command waits for.
+void check_contents(const Task& task, const StudyPlan& plan) {
+  for (std::size_t i = 0; i < task.points.size(); ++i) {
+    const Task::Point& wanted = task.points[i];
+    if (name_of(plan.origins[i]) == wanted.name) continue;
+    const Task::Point here = task_point(wanted.index, name_of(plan.origins[i]), plan.origins[i]);
+    for (const auto& [what, hash] : wanted.contents.items())
+      if (here.contents[what] != hash)
+        refuse_task(
+            fmt::format("the file of the {} has other contents than where the study was begun ({}); give all "
+                        "hosts the same files",
+                        what == "engine" ? "command braid" : what,
+                        what == "engine" ? plan.engine : "folder of " + plan.engine));
+    refuse_task("settings mean something else than where the study was begun; give all hosts the same files");
+  }
+}
+
+}  // namespace
+
+int run_task(const std::string& path) {
+  const Result<Task> task = read_task(path);
+  if (!task)
+    refuse_task(fmt::format("{}; the folder of a study must be on a file system that all hosts share",
+                            task.error().text));
+  if (task->version != kVersion)
+    refuse_task(
+        fmt::format("this braid is version {}, the one that has begun the study is {}; give all hosts the "
+                    "same",
+                    kVersion, task->version));
+  const Study study = study_of(*task);
+  const Result<StudyPlan> plan = plan_study(study, /*oversubscribe=*/false);
+  if (!plan) refuse_task(plan.error().text);
+  check_contents(*task, *plan);
+  const StudyFolder folder =
+      StudyFolder::of_task(std::filesystem::absolute(path).parent_path().parent_path());
+  Jobs jobs(study, plan->origins, 1, kept_in(folder));
+  CoreClaims claims;
+  Simulations simulations(study, jobs, folder, plan->engine, task->limit_s, claim_processor(claims));
+  Result<ChildProcesses> children = ChildProcesses::create({.signals = {SIGINT, SIGTERM, SIGHUP}});
+  if (!children) refuse_task(children.error().text);
+  const Result<int> interrupted = simulations.run(*children);
+  std::fputs(describe_outcomes(jobs).c_str(), stderr);
+  if (!interrupted) refuse_task(interrupted.error().text);
+  if (*interrupted != 0) return 128 + *interrupted;
+  return jobs.count(Job::State::kFailed) > 0 ? kFailedPointsStatus : 0;
 }
 
 StudyReports reports_of(const Study& study, const StudyOptions& options) {

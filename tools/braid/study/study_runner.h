@@ -3,6 +3,7 @@
 // study ends; the same command continues it.
 #pragma once
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -11,6 +12,7 @@
 #include "base/result.h"
 #include "tools/braid/study/live_points.h"
 #include "tools/braid/study/study.h"
+#include "tools/braid/study/task_launcher.h"
 
 namespace braid::cli {
 
@@ -19,6 +21,7 @@ struct StudyOptions {
   unsigned jobs = 0;   // concurrent points; 0: one for each processor that this process may use
   // The time limit of a point; 0: none. If it is not given, Study::limit_s, or else kUsualLimitS.
   std::optional<double> limit_s;
+  std::shared_ptr<TaskLauncher> launcher{};  // of tasks that run the points elsewhere; null: they run here
 };
 
 // A point that takes longer is considered stuck, unless another limit is given.
@@ -42,6 +45,10 @@ inline constexpr int kFailedPointsStatus = 1;
 // to repeat them. Returns the command's status: 0, kFailedPointsStatus, or 128 + the
 // signal that ended it early. Error: the folder, or a file in it, cannot be written.
 Result<int> carry_out(const Study& study, const StudyPlan& plan, const StudyOptions& options);
+
+// Runs the task of this file, and tells of its points on standard error. Returns the command's status; an error ends the command
+// (refuse()).
+int run_task(const std::string& path);
 
 // The same for a study that a command has made: plans it, carries it out in this folder, and reads the reports of its points, in their
 // order. `status`: of carry_out(); reports are there if it is 0. An error ends the command (refuse()).

@@ -1,29 +1,12 @@
 #include <algorithm>
 #include <cstdlib>
-#include <sstream>
 
 #include "tools/braid/run/launchers/host_launcher.h"
 
 namespace braid::cli {
-namespace {
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
-}
-
-}  // namespace
-
 Result<std::unique_ptr<HostLauncher>> choose_launcher(const std::string& name, const std::vector<Host>& hosts,
-                                                      const std::string& ssh) {
-  const bool are_here = std::all_of(hosts.begin(), hosts.end(), [](const Host& host) {
-    return host.name == "localhost" || host.name.starts_with("127.");
-  });
-  const std::vector<std::string> ssh_words = words_of(ssh);
-  if (ssh_words.empty())
-    return error("--ssh: the command is empty; leave the option out, or give ssh and its options");
+                                                      const std::vector<std::string>& ssh) {
+  const bool are_here = std::all_of(hosts.begin(), hosts.end(), is_this_machine);
   if (name == "local" && !are_here)
     return error(
         "--launcher local: it starts nodes on this host only: name addresses of the loopback network, 127.0.0.1,127.0.0.2");
@@ -31,7 +14,7 @@ Result<std::unique_ptr<HostLauncher>> choose_launcher(const std::string& name, c
   if (name == "slurm" && std::getenv("SLURM_JOB_ID") == nullptr)
     return error("--launcher slurm: this is not inside an allocation: start it by sbatch or salloc");
   if (name == "slurm" || (name == "auto" && std::getenv("SLURM_JOB_ID") != nullptr)) return slurm_launcher();
-  if (name == "ssh" || name == "auto") return ssh_launcher(ssh_words);
+  if (name == "ssh" || name == "auto") return ssh_launcher(ssh);
   return error("--launcher {}: allowed: auto, local, ssh, slurm", name);
 }
 

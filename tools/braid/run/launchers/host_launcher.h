@@ -42,7 +42,8 @@ Result<std::string> open_slurm_credential(const std::string& credential);
 Result<std::vector<unsigned>> tasks_per_node(const std::string& text);
 
 // `name`: auto, local, ssh or slurm. auto: slurm in an allocation, local where all hosts are loopback addresses, else ssh.
+// `ssh`: of ssh_launcher().
 Result<std::unique_ptr<HostLauncher>> choose_launcher(const std::string& name, const std::vector<Host>& hosts,
-                                                      const std::string& ssh);
+                                                      const std::vector<std::string>& ssh);
 
 }  // namespace braid::cli

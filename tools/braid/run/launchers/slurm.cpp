@@ -1,54 +1,16 @@
 #include <fmt/core.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <optional>
 #include <sstream>
 
 #include "base/limits.h"
-#include "base/output_file.h"
-#include "base/process_end.h"
-#include "base/system_error.h"
-#include "tools/braid/find_program.h"
+#include "tools/braid/ask.h"
 #include "tools/braid/number_in.h"
-#include "tools/braid/process/pipe.h"
-#include "tools/braid/process/process.h"
 #include "tools/braid/run/launchers/host_launcher.h"
-#include "tools/braid/run/plan.h"
 
 namespace braid::cli {
 namespace {
-
-std::string variable(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
-// What a program of Slurm's or MUNGE's prints when it reads `input`.
-Result<std::string> ask(const std::string& name, std::vector<std::string> words,
-                        std::string_view input = {}) {
-  const Result<std::string> program = find_in_path(name, variable("PATH"));
-  if (!program) return program.error();
-  Result<Pipe> pipe = make_pipe();
-  if (!pipe) return pipe.error();
-  // A pipe takes what is that short.
-  if (const int problem = write_all(pipe->write.get(), input); problem != 0)
-    return error("{}: {}", name, cause_and_cure(problem));
-  pipe->write.close();
-  ProcessOptions options;
-  options.path = *program;
-  options.arguments = std::move(words);
-  options.arguments.insert(options.arguments.begin(), name);
-  options.environment = merge_environment(environ, {});
-  options.stdin_fd = pipe->read.get();
-  options.contained = false;
-  const Result<FinishedProcess> done = run_process(options);
-  if (!done) return done.error();
-  if (done->wait_status != 0)
-    return error("{} {}: {}", fmt::join(options.arguments, " "), describe_end(done->wait_status), done->err);
-  return done->out;
-}
 
 // The words that make `munge` and `unmunge` speak to the munged that Slurm speaks to.
 Result<std::vector<std::string>> munge_words() {

@@ -1,0 +1,47 @@
+"""The OpenSSH client and server for the tests of this folder: an sshd in a network namespace for each host."""
+
+import pathlib
+import shutil
+
+from network import Network, do, hide, missing_namespaces
+from runs import wait_until
+
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
+
+
+def missing():
+    """Why the test cannot run; empty: it can."""
+    for name, path in (("ssh", shutil.which("ssh")), ("sshd", SSHD)):
+        if not path:
+            return f"{name} is not installed"
+    return missing_namespaces()
+
+
+class SshNetwork(Network):
+    """With an sshd on each host, and the configuration of an ssh that knows them as node1 and so on. `hidden`: a folder that the last
+    host does not see."""
+
+    def __init__(self, folder, hosts, hidden=None):
+        super().__init__(hosts)
+        self.folder = folder
+        self.ssh = f"ssh -F {folder}/ssh_config"
+        for name in ("host_key", "user_key"):
+            do("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(self.folder / name))
+        # Shells read no start-up file of root's: what is there may be slow, or wait for what a killed one holds.
+        (self.folder / "sshd_config").write_text(
+            f"HostKey {self.folder}/host_key\nAuthorizedKeysFile {self.folder}/user_key.pub\nStrictModes no\n"
+            f"SetEnv HOME={self.folder}\nUsePAM no\nPasswordAuthentication no\nPermitRootLogin prohibit-password\nPidFile none\n")
+        nodes = range(1, hosts + 1)
+        entries = "".join(f"Host node{i}\n  HostName {self.address(i)}\n" for i in nodes)
+        (self.folder / "ssh_config").write_text(
+            f"{entries}Host *\n  User root\n  IdentityFile {self.folder}/user_key\n  IdentitiesOnly yes\n"
+            f"  StrictHostKeyChecking no\n  UserKnownHostsFile {self.folder}/known_hosts\n  LogLevel ERROR\n")
+        (self.folder / "hosts").write_text(
+            "".join(f"- {{host: node{i}, addresses: [{self.address(i)}]}}\n" for i in nodes))
+        pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        for host in self.hosts:
+            hides = hide(hidden if host == self.hosts[-1] else None)
+            self.start(host, "sh", "-c", f'{hides}exec "$@"', "sh", SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f",
+                       str(self.folder / "sshd_config"))
+            if not wait_until(lambda: ":22 " in self.inside(host, "ss", "-ltn").stdout):
+                raise AssertionError(f"sshd did not start: {(self.folder / 'sshd.log').read_text()}")
