@@ -467,19 +467,6 @@ std::optional<Conflict> sealed_links_have_a_secret(const C& node) {
   return std::nullopt;
 }
 
-// Links of shared memory are for tests: no machine but this host's reaches them.
-std::optional<Conflict> other_machines_are_authenticated(const C& node) {
-  if (!node.machines.accept) return std::nullopt;
-  for (std::size_t i = 0; i < node.links.size(); ++i)
-    if (node.links[i].kind != L::Kind::kShm && !is_sealed(node, node.links[i]))
-      return Conflict{
-          {"machines.accept", "security.mode"},
-          fmt::format("every machine that reaches UDP port {} could connect to this node's listeners; set "
-                      "security.mode to auto and name the machines' common secret in security.secret_file",
-                      node.machines.udp_port)};
-  return std::nullopt;
-}
-
 constexpr Relation kNodeRelations[] = {
     relation<C, cluster_is_one>("cluster is below clusters"),
     relation<C, ports_fit<C>>(kPortsFit),
@@ -497,9 +484,7 @@ constexpr Relation kNodeRelations[] = {
     relation<C, proxies_have_processors>("processors names one for each proxy, or none"),
     relation<C, sealed_links_have_a_secret>(
         "with udp or ethdev links, or security.mode required, security.secret_file is given unless security.mode is "
-        "off"),
-    relation<C, other_machines_are_authenticated>(
-        "with ethdev links machines.accept needs a security.mode that is not off")};
+        "off")};
 
 }  // namespace
 
@@ -517,6 +502,13 @@ bool is_sealed(const NodeConfig& node, const LinkConfig& link) {
 bool needs_secret(const NodeConfig& node) {
   return std::any_of(node.links.begin(), node.links.end(),
                      [&](const LinkConfig& link) { return is_sealed(node, link); });
+}
+
+bool lets_anybody_in(const NodeConfig& node) {
+  return node.machines.accept &&
+         std::any_of(node.links.begin(), node.links.end(), [&](const LinkConfig& link) {
+           return link.kind != LinkConfig::Kind::kShm && !is_sealed(node, link);
+         });
 }
 
 std::uint64_t agreed_hash(const TransportConfig& transport) {

@@ -108,6 +108,9 @@ inline const Schema& schema_of(const NodeConfig*) {
 // Whether a link's packets are sealed, and whether those of any link are: then the node needs a secret.
 bool is_sealed(const NodeConfig& node, const LinkConfig& link);
 bool needs_secret(const NodeConfig& node);
+// Whether every machine that reaches one of its links could connect to the node's listeners: machines.accept, and a link that
+// leaves the host with plain packets.
+bool lets_anybody_in(const NodeConfig& node);
 
 // A hash of the settings that must be equal at both ends of a sub-connection; the hello carries it.
 std::uint64_t agreed_hash(const TransportConfig& transport);

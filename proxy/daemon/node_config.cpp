@@ -24,7 +24,14 @@ stack::SubConnectionConfig sub_connection_config(const TransportConfig& transpor
 }
 
 Result<NodeConfig> parse_node_config(const std::string& json, const std::string& what) {
-  return settings::from_json<NodeConfig>(json, what);
+  Result<NodeConfig> config = settings::from_json<NodeConfig>(json, what);
+  // Not a relation of the settings: nodes whose wires are within a process have nobody to fear.
+  if (config && settings::lets_anybody_in(*config))
+    return error(
+        "{}: key 'machines.accept': every machine that reaches UDP port {} could connect to this node's listeners, because "
+        "security.mode is off; set it to auto and name the machines' common secret in security.secret_file",
+        what, config->machines.udp_port);
+  return config;
 }
 
 std::string to_json(const NodeConfig& config) {

@@ -111,7 +111,7 @@ class Ssh(unittest.TestCase):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
-        self.network = ssh_hosts_test.SshNetwork(self.folder)
+        self.network = ssh_hosts_test.SshNetwork(self.folder, ssh_hosts_test.HOSTS)
         self.addCleanup(self.network.remove)
 
     def doctor(self, *words, expect=0, hosts="hosts"):
