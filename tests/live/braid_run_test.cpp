@@ -326,7 +326,8 @@ TEST_F(BraidRun, LossDuplicationAndReorderingOnlyDelay) {
                                          "0.05", "--reorder", "0.05", "--seed", seed},
                                         kJacobi);
       EXPECT_GT(total(o.report, "retransmissions"), 0u);
-      EXPECT_GT(total(o.report, "duplicates"), 0u);
+      // Where packets are sealed, one that the wire has repeated is not opened again.
+      EXPECT_GT(total(o.report, "duplicates") + total(o.report, "replayed_packets"), 0u);
       EXPECT_EQ(o.report["seed"], std::stoi(seed));
     }
   }

@@ -236,7 +236,7 @@ class CapturedRun(unittest.TestCase):
             for p in packets(capture, "braid.control.kind"):
                 if number(p, "frame.packet_flags_direction") == 2 and not p["braid.first_sent"]:
                     said.update(p["braid.control.kind"])
-                    self.assertTrue(all(int(w) in (0, 256 << 10) for w in p["braid.control.window"]))
+                    self.assertTrue(all(int(w) in (0, 512 << 10) for w in p["braid.control.window"]))
         for kind in (CONNECT, ACCEPT, CONFIRM):
             self.assertGreaterEqual(said[kind], 1)
         self.assertEqual(said[ACCEPT], said[CONFIRM])
