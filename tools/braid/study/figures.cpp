@@ -13,8 +13,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 double at(const Json& report, const char* pointer) {
-  const Json::json_pointer where(pointer);
-  return report.contains(where) && report[where].is_number() ? report[where].get<double>() : 0;
+  return number_at(report, pointer).value_or(0);
 }
 
 double waiting(const Json& report) {
@@ -39,6 +38,12 @@ constexpr std::array<Figure, 9> kFigures = {{
 }};
 
 }  // namespace
+
+std::optional<double> number_at(const Json& report, const char* pointer) {
+  const Json::json_pointer where(pointer);
+  if (!report.contains(where) || !report[where].is_number()) return std::nullopt;
+  return report[where].get<double>();
+}
 
 bool is_figure(const std::string& name) {
   return std::any_of(kFigures.begin(), kFigures.end(), [&](const Figure& f) { return name == f.name; });

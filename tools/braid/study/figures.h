@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,9 @@ namespace braid::cli {
 inline constexpr char kFigureNames[] =
     "message_cycles, idle_cycles, waiting_cycles, utilisation, queue, queue_of_messages, messages, rate, "
     "parallel_cycles";
+
+// The number at this place of a report (RFC 6901, "/messages/count"); nullopt: there is none.
+std::optional<double> number_at(const nlohmann::ordered_json& report, const char* pointer);
 
 // idle_cycles: the mean message's without its waits; waiting_cycles: its waits; rate: messages a million cycles.
 bool is_figure(const std::string& name);

@@ -38,12 +38,6 @@ std::string refusal(const settings::RunConfig& c, unsigned processors) {
 
 // --- What came of a run
 
-std::optional<double> number_at(const OrderedJson& report, const char* pointer) {
-  const OrderedJson::json_pointer at(pointer);
-  if (!report.contains(at) || !report[at].is_number()) return std::nullopt;
-  return report[at].get<double>();
-}
-
 constexpr const char* kParallel = "/parallel_ns";
 constexpr const char* kMessages = "/totals/messages_sent";
 constexpr const char* kBytes = "/totals/message_bytes_sent";

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "tools/braid/study/figures.h"
+
 namespace braid::cli {
 
 using Json = nlohmann::json;
@@ -13,12 +15,6 @@ using OrderedJson = nlohmann::ordered_json;
 namespace {
 
 constexpr char kMode[] = "simulation.mode";
-
-std::optional<double> number_at(const OrderedJson& report, const char* pointer) {
-  const OrderedJson::json_pointer at(pointer);
-  if (!report.contains(at) || !report[at].is_number()) return std::nullopt;
-  return report[at].get<double>();
-}
 
 // What tells a row's machine and program from the others', whatever its mode.
 std::vector<std::string> machine_of(const std::vector<std::string>& varied, const StudyPoint& point) {
