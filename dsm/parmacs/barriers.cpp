@@ -45,7 +45,7 @@ using namespace braid::dsm::parmacs;  // NOLINT
 extern "C" {
 
 void braid_parmacs_barrier_init(braid_parmacs_barrier* barrier) {
-  if (barrier->object.place == &barrier->object) return;
+  if (was_initialised_here(barrier->object)) return;
   name_object(barrier->object);
   barrier->object.place = &barrier->object;
   barrier->number = take_number(Numbered::kBarrier, kBarriers);
@@ -70,7 +70,7 @@ void braid_parmacs_reset_figures(const braid_parmacs_barrier* barrier, long proc
 }
 
 void braid_parmacs_subscripts_init(braid_parmacs_subscripts* subscripts) {
-  if (subscripts->barrier.object.place != &subscripts->barrier.object) {
+  if (!was_initialised_here(subscripts->barrier.object)) {
     subscripts->number = take_number(Numbered::kCounter, kCounters);
     if (subscripts->number == 0) fail("GSINIT: the program has more than {} loops of GETSUB", +kCounters);
     braid_parmacs_barrier_init(&subscripts->barrier);

@@ -29,6 +29,9 @@ EarlyHeap& early_heap();
 // Gives the object a name, an address of shared memory: its own, or, where it is private, one that no other object has. An object
 // that was initialised at its place keeps its name.
 void name_object(braid_parmacs_object& object);
+inline bool was_initialised_here(const braid_parmacs_object& object) {
+  return object.place == &object;
+}
 // Ends the program with a message if it has no name. `macro`, `kind`: for that.
 const void* name_of(const braid_parmacs_object& object, const char* macro, const char* kind);
 // A clone: the names that cluster 0 has prepared are not its own.

@@ -43,7 +43,7 @@ std::map<const void*, std::uint32_t> early_semaphores;
 }  // namespace
 
 void name_object(braid_parmacs_object& object) {
-  if (can_name_object(&object) || object.place == &object) return;
+  if (can_name_object(&object) || was_initialised_here(object)) return;
   object = {.name = take_name(), .place = &object};
 }
 
