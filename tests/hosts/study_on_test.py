@@ -50,6 +50,15 @@ echo '{{"parallel_cycles": 1000}}' > "$4"
 class Study(unittest.TestCase):
     """With a folder, which the last host does not see a part of, and a braid that `before` starts."""
 
+    @classmethod
+    def make_folders(cls):
+        """`base`, and in it `hidden`, which the last host does not see."""
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.base = pathlib.Path(folder.name)
+        cls.hidden = cls.base / "hidden"
+        cls.hidden.mkdir()
+
     def prepare(self, folder, before=(), environment=None):
         self.folder = pathlib.Path(tempfile.mkdtemp(dir=folder))
         self.out = self.folder / "out"
@@ -233,11 +242,7 @@ class Here(Study):
 class BySsh(Study):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.base = pathlib.Path(folder.name)
-        cls.hidden = cls.base / "hidden"
-        cls.hidden.mkdir()
+        cls.make_folders()
         cls.network = ssh_network.SshNetwork(cls.base, HOSTS, cls.hidden)
         cls.addClassCleanup(cls.network.remove)
 
@@ -285,11 +290,7 @@ class BySsh(Study):
 class BySlurm(Study):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.base = pathlib.Path(folder.name)
-        cls.hidden = cls.base / "hidden"
-        cls.hidden.mkdir()
+        cls.make_folders()
         cls.network = slurm_network.SlurmNetwork(cls.base, HOSTS, cls.hidden)
         cls.addClassCleanup(cls.network.remove)
         cls.network.wait_or_skip()
