@@ -13,6 +13,7 @@
 #include <fstream>
 #include <string>
 
+#include "base/hex.h"
 #include "proxy/daemon/node.h"
 
 namespace braid::proxy {
@@ -25,8 +26,8 @@ using ::testing::Not;
 const std::string kDigits = "00112233445566778899aabbccddeeff0123456789ABCDEFfedcba9876543210";
 
 std::string hex(const stack::Secret& secret) {
-  std::string text;
-  for (const std::byte b : secret.bytes()) text += fmt::format("{:02x}", std::to_integer<unsigned>(b));
+  std::string text(2 * secret.bytes().size(), ' ');
+  write_hex(secret.bytes(), text.data());
   return text;
 }
 

@@ -4,30 +4,27 @@
 #include <string>
 #include <string_view>
 
+#include "base/check.h"
+#include "base/hex.h"
 #include "stack/secure/raw_bytes.h"
 #include "wire_bytes.h"
 
 namespace braid::stack {
 
+// An end of line behind the digits is none of them.
 inline Bytes from_hex(std::string_view text) {
-  Bytes out;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-    out.push_back(static_cast<std::byte>(std::stoi(std::string(text.substr(i, 2)), nullptr, 16)));
+  Bytes out(text.size() / 2);
+  CHECK(read_hex(text.substr(0, 2 * out.size()), out));
   return out;
 }
 inline KeyBytes key_from_hex(std::string_view text) {
-  const Bytes bytes = from_hex(text);
   KeyBytes key{};
-  CHECK_EQ(bytes.size(), key.size());
-  std::copy(bytes.begin(), bytes.end(), key.begin());
+  CHECK(read_hex(text, key));
   return key;
 }
 inline std::string to_hex(ByteView bytes) {
-  std::string out;
-  for (const std::byte b : bytes) {
-    out += "0123456789abcdef"[static_cast<unsigned>(b) >> 4];
-    out += "0123456789abcdef"[static_cast<unsigned>(b) & 15];
-  }
+  std::string out(2 * bytes.size(), ' ');
+  write_hex(bytes, out.data());
   return out;
 }
 
