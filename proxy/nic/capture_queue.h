@@ -24,7 +24,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "base/time.h"
-#include "proxy/nic/nic_queue.h"
+#include "proxy/nic/nic_queue_decorator.h"
 
 namespace braid::proxy {
 
@@ -102,24 +102,15 @@ class CaptureFile {
   std::atomic<int> told_ = 0;     // the problem that poll_problem() has told
 };
 
-class CaptureQueue final : public NicQueue {
+class CaptureQueue final : public NicQueueDecorator {
  public:
   CaptureQueue(std::unique_ptr<NicQueue> wire, std::shared_ptr<CaptureFile> file, unsigned interface)
-      : wire_(std::move(wire)), file_(std::move(file)), interface_(interface) {}
+      : NicQueueDecorator(std::move(wire)), file_(std::move(file)), interface_(interface) {}
 
   std::size_t receive(std::span<MutableBytes> frames) override;
-  std::size_t reserve(std::span<TxFrame> frames) override { return wire_->reserve(frames); }
   void commit(std::span<const TxFrame> frames) override;
-  bool link_up() const override { return wire_->link_up(); }
-  std::uint32_t max_frame_bytes() const override { return wire_->max_frame_bytes(); }
-  WakeWord* wake_word() override { return wire_->wake_word(); }
-  void announce_sleep() override { wire_->announce_sleep(); }
-  void withdraw_sleep() override { wire_->withdraw_sleep(); }
-  std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
-  std::uint64_t icmp_errors() const override { return wire_->icmp_errors(); }
 
  private:
-  const std::unique_ptr<NicQueue> wire_;
   const std::shared_ptr<CaptureFile> file_;
   const unsigned interface_;
 };

@@ -11,7 +11,7 @@ namespace braid::proxy {
 
 DelayingQueue::DelayingQueue(std::unique_ptr<NicQueue> wire, Duration delay, std::uint32_t frames,
                              Clock clock)
-    : wire_(std::move(wire)),
+    : NicQueueDecorator(std::move(wire)),
       delay_(delay),
       clock_(clock),
       storage_(std::size_t{frames} * wire_->max_frame_bytes()),

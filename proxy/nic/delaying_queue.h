@@ -12,11 +12,11 @@
 #include "base/clock.h"
 #include "base/counters.h"
 #include "base/time.h"
-#include "proxy/nic/nic_queue.h"
+#include "proxy/nic/nic_queue_decorator.h"
 
 namespace braid::proxy {
 
-class DelayingQueue final : public NicQueue {
+class DelayingQueue final : public NicQueueDecorator {
  public:
   using Clock = Instant (*)();
 
@@ -25,13 +25,8 @@ class DelayingQueue final : public NicQueue {
                 Clock clock = monotonic_now);
 
   std::size_t receive(std::span<MutableBytes> frames) override;
-  std::size_t reserve(std::span<TxFrame> frames) override { return wire_->reserve(frames); }
-  void commit(std::span<const TxFrame> frames) override { wire_->commit(frames); }
-  bool link_up() const override { return wire_->link_up(); }
-  std::uint32_t max_frame_bytes() const override { return wire_->max_frame_bytes(); }
-  // No wake_word(): frames that are held back come by polling.
-  std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
-  std::uint64_t icmp_errors() const override { return wire_->icmp_errors(); }
+  // Frames that are held back come by polling.
+  WakeWord* wake_word() override { return nullptr; }
 
   // Frames that were lost because all buffers were full. Any thread.
   std::uint64_t overflows() const { return overflows_.get(); }
@@ -46,7 +41,6 @@ class DelayingQueue final : public NicQueue {
     return storage_.data() + place % held_.size() * max_frame_bytes();
   }
 
-  const std::unique_ptr<NicQueue> wire_;
   const Duration delay_;
   const Clock clock_;
   std::vector<std::byte> storage_;

@@ -93,7 +93,7 @@ Result<void> Faults::validate() const {
 }
 
 FaultyQueue::FaultyQueue(std::unique_ptr<NicQueue> wire, const Faults& faults)
-    : wire_(std::move(wire)), faults_(faults), random_(faults.seed) {
+    : NicQueueDecorator(std::move(wire)), faults_(faults), random_(faults.seed) {
   CHECK(faults.validate().ok());
   const unsigned buffers = faults.reorder > 0 || faults.duplicate > 0 ? faults.held_frames : 0;
   storage_.resize(std::size_t{buffers} * wire_->max_frame_bytes());

@@ -17,7 +17,7 @@
 #include "base/counters.h"
 #include "base/prng.h"
 #include "base/result.h"
-#include "proxy/nic/nic_queue.h"
+#include "proxy/nic/nic_queue_decorator.h"
 
 namespace braid::proxy {
 
@@ -71,21 +71,13 @@ struct FaultCounts {
   Counter no_buffer;              // not duplicated or not held back for want of a buffer
 };
 
-class FaultyQueue final : public NicQueue {
+class FaultyQueue final : public NicQueueDecorator {
  public:
   FaultyQueue(std::unique_ptr<NicQueue> wire, const Faults& faults);  // faults.validate() is ok
 
   std::size_t receive(std::span<MutableBytes> frames) override;
-  std::size_t reserve(std::span<TxFrame> frames) override { return wire_->reserve(frames); }
-  void commit(std::span<const TxFrame> frames) override { wire_->commit(frames); }
-  bool link_up() const override { return wire_->link_up(); }
-  std::uint32_t max_frame_bytes() const override { return wire_->max_frame_bytes(); }
   // Frames that are held back come by polling.
   WakeWord* wake_word() override { return held_.empty() ? wire_->wake_word() : nullptr; }
-  void announce_sleep() override { wire_->announce_sleep(); }
-  void withdraw_sleep() override { wire_->withdraw_sleep(); }
-  std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
-  std::uint64_t icmp_errors() const override { return wire_->icmp_errors(); }
 
   const FaultCounts& counts() const { return counts_; }
 
@@ -101,7 +93,6 @@ class FaultyQueue final : public NicQueue {
   std::size_t give_out_due(std::span<MutableBytes> frames);
   void flip_bits(MutableBytes frame);
 
-  const std::unique_ptr<NicQueue> wire_;
   const Faults faults_;
   Prng random_;
   std::uint64_t flip_candidates_ = 0;
