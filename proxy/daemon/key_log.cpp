@@ -71,9 +71,10 @@ KeyLog::~KeyLog() {
 void KeyLog::on_key(const stack::PacketKey& key) {
   if (problem_ != 0) return;
   std::array<char, kMaxKeyLineBytes> line;
-  char* end = fmt::format_to(line.data(), "{} {:016x} {:016x} {} ", label_of(key.cipher), key.sender_epoch,
-                             key.receiver_epoch, key.generation);
-  end = write_hex(key.key, end);
+  // Not format_to(): clang and g++, which built the library, name it differently.
+  const std::string whose = fmt::format("{} {:016x} {:016x} {} ", label_of(key.cipher), key.sender_epoch,
+                                        key.receiver_epoch, key.generation);
+  char* end = write_hex(key.key, std::copy(whose.begin(), whose.end(), line.data()));
   *end++ = '\n';
   const std::string_view text(line.data(), static_cast<std::size_t>(end - line.data()));
   if (const int problem = write_all(fd_, text); problem != 0) {
