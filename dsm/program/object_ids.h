@@ -45,11 +45,14 @@ void name_own_locks(const OwnLocks& own);
 // nullptr: the lock is the program's.
 const OwnLocks* own_locks(LockId lock);
 
-// Where a lock is that the program names by its address; 0: it has a number.
+// Where an object is that the program names by its address; 0: it has a number, as `numbered` of its kind have.
+std::uintptr_t address_of_object(std::uint32_t id, std::uint32_t numbered);
 std::uintptr_t address_of_lock(LockId lock);
 
 // For messages: "lock 5", "the lock at 0x7e9000000010", "the runtime's lock of thread-specific keys".
 std::string name_of_lock(LockId lock);
 std::string name_of_condition(std::uint32_t condition);
+// Of any other kind: "flag 5", of which `numbered` have numbers.
+std::string name_of_object(const char* kind, std::uint32_t id, std::uint32_t numbered);
 
 }  // namespace braid::dsm

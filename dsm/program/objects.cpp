@@ -57,9 +57,7 @@ bool can_name_object(const void* address) {
   return in_globals(at) || (at - kHeapAddress) / kAddressBytes < kMostAddresses - addresses_of_globals();
 }
 
-namespace {
-
-std::uintptr_t address_of(std::uint32_t id, std::uint32_t numbered) {
+std::uintptr_t address_of_object(std::uint32_t id, std::uint32_t numbered) {
   if (id < numbered) return 0;
   const std::uint32_t place = id - numbered;
   const Host* const host = current_host();
@@ -70,10 +68,7 @@ std::uintptr_t address_of(std::uint32_t id, std::uint32_t numbered) {
              : globals_window().address + std::uintptr_t{place - first_of_globals} * kAddressBytes;
 }
 
-std::string name_of(const char* kind, std::uint32_t id, std::uint32_t numbered) {
-  if (id < numbered) return fmt::format("{} {}", kind, id);
-  return fmt::format("the {} at {:#x}", kind, address_of(id, numbered));
-}
+namespace {
 
 // The first ones are the machine's (host.h).
 constinit std::array<OwnLocks, 8> all_own_locks = {
@@ -98,15 +93,20 @@ const OwnLocks* own_locks(LockId lock) {
 }
 
 std::uintptr_t address_of_lock(LockId lock) {
-  return address_of(lock.value(), kNumberedLocks);
+  return address_of_object(lock.value(), kNumberedLocks);
+}
+
+std::string name_of_object(const char* kind, std::uint32_t id, std::uint32_t numbered) {
+  if (id < numbered) return fmt::format("{} {}", kind, id);
+  return fmt::format("the {} at {:#x}", kind, address_of_object(id, numbered));
 }
 
 std::string name_of_lock(LockId lock) {
   if (const OwnLocks* const own = own_locks(lock)) return fmt::format("the runtime's lock of {}", own->what);
-  return name_of("lock", lock.value(), kNumberedLocks);
+  return name_of_object("lock", lock.value(), kNumberedLocks);
 }
 std::string name_of_condition(std::uint32_t condition) {
-  return name_of("condition", condition, kConditions);
+  return name_of_object("condition", condition, kConditions);
 }
 
 namespace {

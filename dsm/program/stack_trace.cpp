@@ -150,10 +150,14 @@ backtrace_state* debugging_information() {
 constexpr std::array<std::string_view, 5> kRuntimeFolders = {"/dsm/blocks/", "/dsm/once/", "/dsm/parmacs/",
                                                              "/dsm/program/", "/dsm/pthreads/"};
 
+constexpr std::array<std::string_view, 5> kRuntimeNames = {"_ZN5braid3dsm", "_ZNK5braid3dsm", "_ZN5braid3sim",
+                                                           "_ZNK5braid3sim", "braid_"};
+
 // Of the runtime and of its headers, whose templates are compiled into programs.
 bool is_of_runtime(std::string_view function, std::string_view file) {
-  return function.starts_with("_ZN5braid3dsm") || function.starts_with("_ZN5braid3sim") ||
-         function.starts_with("braid_") || file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h") ||
+  return std::ranges::any_of(kRuntimeNames,
+                             [&](std::string_view name) { return function.starts_with(name); }) ||
+         file.ends_with("/dsm/api.h") || file.ends_with("/dsm/threads.h") ||
          std::any_of(kRuntimeFolders.begin(), kRuntimeFolders.end(),
                      [&](std::string_view folder) { return file.find(folder) != file.npos; });
 }

@@ -80,17 +80,33 @@ void CheckedHost::begin_again(std::uintptr_t address, std::size_t bytes) {
 
 // ---------------------------------------------------------------- what orders accesses
 
+CheckedHost::Step CheckedHost::step(Action action, Thing thing, unsigned id) {
+  const auto find = [](void* detector, std::span<const std::uintptr_t> calls) {
+    return static_cast<RaceDetector*>(detector)->place_of(calls);
+  };
+  return {.action = action, .thing = thing, .id = id, .place = call_places_.here(find, detector_.get())};
+}
+
+// The initial thread's own steps have no names: what it does as a compute node tells of the same calls.
+std::function<void(dsm::Node&)> CheckedHost::part_of_parallel(std::function<void(dsm::Node&)> body,
+                                                              unsigned use) {
+  const Step began = step(Action::kBegan, Thing::kParallel);
+  return [this, use, began, run = std::move(body)](dsm::Node& node) {
+    const unsigned id = node_id(node.local());
+    detector_->acquire(id, Object::kParallelBegin, use, &began);
+    run(node);
+    Step ended = began;
+    ended.action = Action::kEnded;
+    detector_->release(id, Object::kParallelEnd, use, &ended);
+  };
+}
+
 void CheckedHost::parallel(const std::function<void(dsm::Node&)>& body) {
   const unsigned initial = node_id(0);
   const unsigned use = collective_calls_++ % 2;
   detector_->release(initial, Object::kParallelBegin, use);
   in_parallel_ = true;
-  shell_->parallel([&](dsm::Node& node) {
-    const unsigned id = node_id(node.local());
-    detector_->acquire(id, Object::kParallelBegin, use);
-    body(node);
-    detector_->release(id, Object::kParallelEnd, use);
-  });
+  shell_->parallel(part_of_parallel(body, use));
   in_parallel_ = false;
   detector_->acquire(initial, Object::kParallelEnd, use);
 }
@@ -100,18 +116,15 @@ void CheckedHost::begin_parallel(std::function<void(dsm::Node&)> body) {
   const unsigned use = open_use_ = collective_calls_++ % 2;
   detector_->release(initial, Object::kParallelBegin, use);
   in_parallel_ = true;
-  shell_->begin_parallel([this, use, run = std::move(body)](dsm::Node& node) {
-    const unsigned id = node_id(node.local());
-    detector_->acquire(id, Object::kParallelBegin, use);
-    run(node);
-    detector_->release(id, Object::kParallelEnd, use);
-  });
-  detector_->acquire(initial, Object::kParallelBegin, use);
+  shell_->begin_parallel(part_of_parallel(std::move(body), use));
+  const Step began = step(Action::kBegan, Thing::kParallel);
+  detector_->acquire(initial, Object::kParallelBegin, use, &began);
 }
 
 void CheckedHost::end_parallel() {
   const unsigned initial = node_id(0);
-  detector_->release(initial, Object::kParallelEnd, open_use_);
+  const Step ended = step(Action::kEnded, Thing::kParallel);
+  detector_->release(initial, Object::kParallelEnd, open_use_, &ended);
   shell_->end_parallel();
   in_parallel_ = false;
   detector_->acquire(initial, Object::kParallelEnd, open_use_);
@@ -120,12 +133,15 @@ void CheckedHost::end_parallel() {
 void CheckedHost::run_on_cluster(const std::function<void(unsigned)>& body) {
   const unsigned initial = node_id(0);
   const unsigned cluster = shape().cluster;
+  const Step began = step(Action::kBegan, Thing::kRunOnCluster);
   detector_->release(initial, Object::kCluster, cluster);
   in_parallel_ = true;
   shell_->run_on_cluster([&](unsigned local) {
-    detector_->acquire(node_id(local), Object::kCluster, cluster);
+    detector_->acquire(node_id(local), Object::kCluster, cluster, &began);
     body(local);
-    detector_->release(node_id(local), Object::kCluster, cluster);
+    Step ended = began;
+    ended.action = Action::kEnded;
+    detector_->release(node_id(local), Object::kCluster, cluster, &ended);
   });
   in_parallel_ = false;
   detector_->acquire(initial, Object::kCluster, cluster);
@@ -133,7 +149,8 @@ void CheckedHost::run_on_cluster(const std::function<void(unsigned)>& body) {
 
 void CheckedHost::barrier_of_clusters() {
   const unsigned use = collective_calls_++ % 2;
-  detector_->release(node_id(0), Object::kParallelBegin, use);
+  const Step passed = step(Action::kPassed, Thing::kClusters);
+  detector_->release(node_id(0), Object::kParallelBegin, use, &passed);
   shell_->barrier_of_clusters();
   detector_->acquire(node_id(0), Object::kParallelBegin, use);
 }
@@ -145,81 +162,97 @@ void CheckedHost::finish() {
 
 void CheckedHost::lock(unsigned local, dsm::LockId lock) {
   shell_->lock(local, lock);
-  detector_->acquire(node_id(local), Object::kLock, lock.value());
+  const Step locked = step(Action::kLocked, Thing::kLock, lock.value());
+  detector_->acquire(node_id(local), Object::kLock, lock.value(), &locked);
 }
 
 void CheckedHost::unlock(unsigned local, dsm::LockId lock) {
-  detector_->release(node_id(local), Object::kLock, lock.value());
+  const Step unlocked = step(Action::kUnlocked, Thing::kLock, lock.value());
+  detector_->release(node_id(local), Object::kLock, lock.value(), &unlocked);
   shell_->unlock(local, lock);
 }
 
 bool CheckedHost::try_lock(unsigned local, dsm::LockId lock) {
   const bool has = shell_->try_lock(local, lock);
-  if (has) detector_->acquire(node_id(local), Object::kLock, lock.value());
-  return has;
+  if (!has) return false;
+  const Step locked = step(Action::kLocked, Thing::kLock, lock.value());
+  detector_->acquire(node_id(local), Object::kLock, lock.value(), &locked);
+  return true;
 }
 
 dsm::Reduced CheckedHost::barrier(unsigned local, dsm::BarrierId barrier, dsm::Reduction reduction,
                                   std::uint64_t value) {
   const unsigned id = barrier.value();
   const Object object = barriers_[local][id]++ % 2 == 0 ? Object::kEvenBarrier : Object::kOddBarrier;
-  detector_->release(node_id(local), object, id);
+  const Step passed = step(Action::kPassed, Thing::kBarrier, id);
+  detector_->release(node_id(local), object, id, &passed);
   const dsm::Reduced reduced = shell_->barrier(local, barrier, reduction, value);
   detector_->acquire(node_id(local), object, id);
   return reduced;
 }
 
-// Every release before an acquire in the same word, flag, semaphore or barrier of some nodes is taken to be seen by it.
-std::uint64_t CheckedHost::sync(unsigned local, const dsm::SyncCall& call) {
-  const unsigned node = node_id(local);
+namespace {
+
+using Object = RaceDetector::Object;
+using Action = RaceDetector::Action;
+using Thing = RaceDetector::Thing;
+
+// What a call orders. Every release before an acquire in the same word, flag, semaphore or barrier of some nodes is taken
+// to be seen by it.
+struct Order {
   Object object = Object::kWord;
-  unsigned id = call.id;
   bool releases = false;
   bool acquires = false;
+  Action action = Action::kNone;
+  Thing thing = Thing::kWord;
+};
+
+Order order_of(const dsm::SyncCall& call) {
   switch (call.op) {
     case dsm::SyncOp::kWordLoad:
-      acquires = true;
-      break;
+      return {Object::kWord, false, true, Action::kRead, Thing::kWord};
     case dsm::SyncOp::kWordStore:
-      releases = call.releases;
-      break;
+      return {Object::kWord, call.releases, false, Action::kWrote, Thing::kWord};
     case dsm::SyncOp::kWordExchange:
     case dsm::SyncOp::kWordAdd:
     case dsm::SyncOp::kWordCompareExchange:
-      releases = acquires = call.releases;
-      break;
+      return {Object::kWord, call.releases, call.releases, Action::kChanged, Thing::kWord};
     case dsm::SyncOp::kFlagSet:
+      return {Object::kFlag, true, false, Action::kSet, Thing::kFlag};
     case dsm::SyncOp::kFlagWait:
-      object = Object::kFlag;
-      releases = call.op == dsm::SyncOp::kFlagSet;
-      acquires = !releases;
-      break;
+      return {Object::kFlag, false, true, Action::kWaitedFor, Thing::kFlag};
     case dsm::SyncOp::kSemaphorePost:
+      return {Object::kSemaphore, true, false, Action::kPosted, Thing::kSemaphore};
     case dsm::SyncOp::kSemaphoreSet:
+      return {Object::kSemaphore, true, false, Action::kSet, Thing::kSemaphore};
     case dsm::SyncOp::kSemaphoreWait:
+      return {Object::kSemaphore, false, true, Action::kWaitedFor, Thing::kSemaphore};
     case dsm::SyncOp::kSemaphoreTry:
-      object = Object::kSemaphore;
-      acquires = call.op == dsm::SyncOp::kSemaphoreWait || call.op == dsm::SyncOp::kSemaphoreTry;
-      releases = !acquires;
-      break;
+      return {Object::kSemaphore, false, true, Action::kTookOneOf, Thing::kSemaphore};
     case dsm::SyncOp::kGather:
-      object = Object::kGathering;
-      releases = acquires = true;
-      break;
+      return {Object::kGathering, true, true, Action::kPassed, Thing::kGathering};
     case dsm::SyncOp::kConditionWait:  // it frees the lock, and has it again
-      object = Object::kLock;
-      id = call.lock.value();
-      releases = acquires = true;
-      break;
+      return {Object::kLock, true, true, Action::kWaitedFor, Thing::kCondition};
     case dsm::SyncOp::kFlagClear:
     case dsm::SyncOp::kConditionSignal:
     case dsm::SyncOp::kConditionBroadcast:
-      break;
+      return {};
   }
-  if (releases) detector_->release(node, object, id);
+  return {};
+}
+
+}  // namespace
+
+std::uint64_t CheckedHost::sync(unsigned local, const dsm::SyncCall& call) {
+  const unsigned node = node_id(local);
+  const Order order = order_of(call);
+  if (!order.releases && !order.acquires) return shell_->sync(local, call);
+  const unsigned id = order.object == Object::kLock ? call.lock.value() : call.id;
+  const Step done = step(order.action, order.thing, call.id);
+  if (order.releases) detector_->release(node, order.object, id, &done);
   const std::uint64_t result = shell_->sync(local, call);
-  if (call.op == dsm::SyncOp::kSemaphoreTry && result == 0) acquires = false;
-  if (acquires) detector_->acquire(node, object, id);
+  if (call.op == dsm::SyncOp::kSemaphoreTry && result == 0) return result;
+  if (order.acquires) detector_->acquire(node, order.object, id, order.releases ? nullptr : &done);
   return result;
 }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dsm/program/host.h"
+#include "sim/races/call_places.h"
 #include "sim/races/detector.h"
 
 namespace braid::sim {
@@ -51,12 +52,20 @@ class CheckedHost final : public dsm::Host {
 
  private:
   using Object = RaceDetector::Object;
+  using Action = RaceDetector::Action;
+  using Thing = RaceDetector::Thing;
+  using Step = RaceDetector::Step;
 
   CheckedHost(std::unique_ptr<dsm::Host> shell, std::unique_ptr<RaceDetector> detector);
+  // A step at the place of the program's call.
+  Step step(Action action, Thing thing, unsigned id = 0);
+  // What a compute node runs in parallel(): `body`, ordered with the initial threads.
+  std::function<void(dsm::Node&)> part_of_parallel(std::function<void(dsm::Node&)> body, unsigned use);
   void note_allocation(std::optional<PageId> first, const dsm::Allocation& allocation);
 
   const std::unique_ptr<dsm::Host> shell_;
   const std::unique_ptr<RaceDetector> detector_;
+  CallPlaces call_places_;
   // Uses of each barrier, by compute node; of collective calls.
   std::vector<std::array<unsigned, dsm::kBarriers>> barriers_;
   unsigned collective_calls_ = 0;

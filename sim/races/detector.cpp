@@ -10,12 +10,14 @@
 #include <cstdio>
 #include <functional>
 #include <iterator>
+#include <string_view>
 
 #include "base/bytes.h"
 #include "base/system_error.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/object_ids.h"
 #include "dsm/program/stack_trace.h"
+#include "sim/races/call_places.h"
 
 // The first byte of the program in memory; the linker's.
 extern "C" const char __executable_start;  // NOLINT
@@ -28,8 +30,11 @@ constexpr std::size_t kGranule = 8;
 constexpr std::size_t kMaxSites = 4096;
 constexpr std::size_t kSiteCalls = 12;
 constexpr std::uint32_t kMaxPairs = 4096;
-// Further pairs are counted.
-constexpr std::uint32_t kMostShown = 20;
+// Different calls of the program that synchronise; those of further ones are not known. A power of two.
+constexpr std::uint32_t kPlaces = 1u << 14;
+constexpr std::size_t kPlaceCalls = CallPlaces::kCalls;
+// Of each compute node; older ones are forgotten. A power of two.
+constexpr std::uint32_t kSteps = 1u << 14;
 // 4 GiB of accesses; memory is taken as they are made.
 constexpr std::uint32_t kMaxAccesses = 1u << 28;
 
@@ -68,7 +73,97 @@ const char* name(AccessKind kind) {
   return "";
 }
 
+const char* name(RaceDetector::Action action) {
+  using Action = RaceDetector::Action;
+  switch (action) {
+    case Action::kNone:
+      return "";
+    case Action::kLocked:
+      return "locked";
+    case Action::kUnlocked:
+      return "unlocked";
+    case Action::kPassed:
+      return "passed";
+    case Action::kSet:
+      return "set";
+    case Action::kWaitedFor:
+      return "waited for";
+    case Action::kPosted:
+      return "posted";
+    case Action::kTookOneOf:
+      return "took one of";
+    case Action::kRead:
+      return "read";
+    case Action::kWrote:
+      return "wrote";
+    case Action::kChanged:
+      return "changed";
+    case Action::kBegan:
+      return "began";
+    case Action::kEnded:
+      return "ended";
+  }
+  return "";
+}
+
+// The variable's name is added where the object is in the program's globals: "the lock at 0x404040 (table_lock)".
+std::string with_variable(std::string name, std::uintptr_t address) {
+  if (!dsm::in_globals(address)) return name;
+  const dsm::DataSymbol variable = dsm::data_symbol(address);
+  if (!variable.name.empty()) name += fmt::format(" ({})", variable.name);
+  return name;
+}
+
+std::string name(RaceDetector::Thing thing, std::uint32_t id) {
+  using Thing = RaceDetector::Thing;
+  const auto object = [&](const char* kind, std::uint32_t numbered) {
+    return with_variable(dsm::name_of_object(kind, id, numbered), dsm::address_of_object(id, numbered));
+  };
+  switch (thing) {
+    case Thing::kLock:
+      return with_variable(dsm::name_of_lock(dsm::LockId(id)), dsm::address_of_lock(dsm::LockId(id)));
+    case Thing::kCondition:
+      return object("condition", dsm::kConditions);
+    case Thing::kFlag:
+      return object("flag", dsm::kFlags);
+    case Thing::kSemaphore:
+      return object("semaphore", dsm::kSemaphores);
+    case Thing::kWord:
+      return object("word", dsm::kWords);
+    case Thing::kBarrier:
+      return object("barrier", dsm::kBarriers);
+    case Thing::kGathering:
+      return object("barrier", 0);
+    case Thing::kClusters:
+      return "a barrier of the clusters";
+    case Thing::kParallel:
+      return "parallel()";
+    case Thing::kRunOnCluster:
+      return "run_on_cluster()";
+  }
+  return "";
+}
+
+void set(RaceText& text, std::string_view all) {
+  text.fill(0);
+  all.copy(text.data(), text.size() - 1);
+}
+
 }  // namespace
+
+// Of a call: the program's own is among them. All 0: the slot is free.
+struct RaceDetector::Place {
+  std::uint32_t calls[kPlaceCalls] = {};
+};
+
+// Kept at its clock modulo kSteps.
+struct RaceDetector::PastStep {
+  std::uint32_t clock;  // of the node, after it
+  std::uint32_t id;
+  std::uint32_t place;
+  Action action;
+  Thing thing;
+};
 
 struct RaceDetector::Site {
   std::size_t first = 0;  // offset in the heap
@@ -83,13 +178,14 @@ struct RaceDetector::Name {
 };
 
 struct RaceDetector::State {
-  RaceTotals totals;
+  RaceReport report;
   std::uint32_t named;  // rows of objects at addresses
   std::uint32_t sites;
   std::uint32_t used;  // accesses, from 1
   std::uint32_t free;  // the first of the list
   std::uint32_t pairs;
   std::uint32_t texts;
+  std::uint32_t places;
   std::uint64_t pair[kMaxPairs];  // of code addresses
   std::uint64_t text[kMaxPairs];  // hashes of two places' texts
 };
@@ -124,6 +220,8 @@ std::size_t RaceDetector::divide(std::byte* memory) {
   part(clocks_, (std::size_t{nodes_} + objects(shape_.clusters) + kMostNamed) * nodes_);
   part(names_, kNameSlots);
   part(sites_, kMaxSites);
+  part(places_, kPlaces);
+  part(steps_, std::size_t{nodes_} * kSteps);
   part(index_, shape_.heap_bytes() / kGranule);
   part(accesses_, kMaxAccesses);
   return used;
@@ -143,25 +241,82 @@ unsigned RaceDetector::row_of(Object object, unsigned id) const {
   for (; names_[slot].object != 0; slot = (slot + 1) & (kNameSlots - 1))
     if (names_[slot].object == name) return names_[slot].row;
   if (state_->named + 1 == kMostNamed) {
-    state_->totals.is_incomplete = true;
+    state_->report.totals.is_incomplete = true;
     return state_->named;
   }
   names_[slot] = {name, state_->named++};
   return names_[slot].row;
 }
 
-void RaceDetector::release(unsigned node, Object object, unsigned id) {
+void RaceDetector::release(unsigned node, Object object, unsigned id, const Step* step) {
   std::uint32_t* const own = clocks_of(node);
   std::uint32_t* const to = clocks_of(object, id);
   for (unsigned n = 0; n < nodes_; ++n) to[n] = std::max(to[n], own[n]);
   ++own[node];
+  if (step != nullptr) note(node, *step);
 }
 
-void RaceDetector::acquire(unsigned node, Object object, unsigned id) {
+void RaceDetector::acquire(unsigned node, Object object, unsigned id, const Step* step) {
   std::uint32_t* const own = clocks_of(node);
   const std::uint32_t* const from = clocks_of(object, id);
   for (unsigned n = 0; n < nodes_; ++n) own[n] = std::max(own[n], from[n]);
+  if (step == nullptr) return;
+  ++own[node];
+  note(node, *step);
 }
+
+// ---------------------------------------------------------------- steps
+
+void RaceDetector::note(unsigned node, const Step& step) {
+  const std::uint32_t clock = clocks_of(node)[node];
+  steps_[std::size_t{node} * kSteps + clock % kSteps] = {clock, step.id, step.place, step.action, step.thing};
+}
+
+const RaceDetector::PastStep* RaceDetector::step_before(unsigned node, std::uint32_t clock) const {
+  const PastStep* const steps = steps_ + std::size_t{node} * kSteps;
+  for (std::uint32_t back = 0; back < std::min(clock, kSteps); ++back) {
+    const PastStep& step = steps[(clock - back) % kSteps];
+    if (step.clock == clock - back) return &step;
+    if (step.clock > clock) return nullptr;  // a later one has its slot
+  }
+  return nullptr;
+}
+
+const RaceDetector::PastStep* RaceDetector::step_after(unsigned node, std::uint32_t clock) const {
+  const PastStep* const steps = steps_ + std::size_t{node} * kSteps;
+  const std::uint32_t now = clocks_of(node)[node];
+  for (std::uint32_t next = clock + 1; next <= now && next - clock < kSteps; ++next) {
+    const PastStep& step = steps[next % kSteps];
+    if (step.clock == next) return &step;
+    if (step.clock > next) return nullptr;
+  }
+  return nullptr;
+}
+
+std::uint32_t RaceDetector::place_of(std::span<const std::uintptr_t> calls) {
+  Place place;
+  std::transform(calls.begin(), calls.begin() + static_cast<long>(std::min(calls.size(), kPlaceCalls)),
+                 place.calls, relative);
+  const auto is_free = [](const Place& p) {
+    return std::ranges::all_of(p.calls, [](std::uint32_t call) { return call == 0; });
+  };
+  if (is_free(place)) return 0;
+  std::uint64_t hash = 0;
+  for (const std::uint32_t call : place.calls) hash = (hash ^ call) * 0x9e37'79b9'7f4a'7c15u;
+  std::uint32_t slot = static_cast<std::uint32_t>(hash >> 40) & (kPlaces - 1);
+  // Slot 0 stays free, and so does a quarter of the others.
+  for (;; slot = (slot + 1) & (kPlaces - 1)) {
+    if (slot == 0) continue;
+    if (std::ranges::equal(places_[slot].calls, place.calls)) return slot;
+    if (is_free(places_[slot])) break;
+  }
+  if (state_->places >= kPlaces / 4 * 3) return 0;
+  ++state_->places;
+  places_[slot] = place;
+  return slot;
+}
+
+// ---------------------------------------------------------------- accesses
 
 void RaceDetector::allocated(PageId first, std::size_t bytes, std::span<const std::uintptr_t> calls) {
   if (state_->sites == kMaxSites) return;
@@ -192,7 +347,7 @@ void RaceDetector::begin_again(std::uintptr_t address, std::size_t bytes) {
 
 void RaceDetector::access(unsigned node, std::uintptr_t address, std::size_t bytes, AccessKind kind,
                           std::uintptr_t pc) {
-  ++state_->totals.checks;
+  ++state_->report.totals.checks;
   Access access = {.clock = clocks_of(node)[node],
                    .pc = relative(pc),
                    .node = static_cast<std::uint16_t>(node),
@@ -255,7 +410,7 @@ std::uint32_t RaceDetector::take() {
     return slot;
   }
   if (state_->used + 1 == kMaxAccesses) {
-    state_->totals.is_incomplete = true;
+    state_->report.totals.is_incomplete = true;
     return 0;
   }
   return ++state_->used;
@@ -270,26 +425,57 @@ void RaceDetector::drop(std::uint32_t& list) {
 
 // ---------------------------------------------------------------- the report
 
-std::string RaceDetector::place(const Access& access) const {
-  const std::uintptr_t pc = program() + access.pc;
-  const std::string text = access.pc == 0 ? "" : dsm::place_in_program({&pc, 1});
+namespace {
+
+// Of calls at most as many as an allocation has; 0: a call that is not the program's.
+std::string place(std::span<const std::uint32_t> calls) {
+  std::uintptr_t all[kSiteCalls];
+  std::size_t count = 0;
+  for (const std::uint32_t pc : calls) {
+    if (pc != 0) all[count++] = program() + pc;
+  }
+  const std::string text = dsm::place_in_program({all, count});
   return text.empty() ? "code without debugging information" : text;
 }
 
-std::string RaceDetector::describe(const Access& access) const {
-  return fmt::format("{} by compute node {}.{} in {}", name(access.kind), access.node / shape_.compute,
-                     access.node % shape_.compute, place(access));
+std::string tell(const RaceSide& side) {
+  std::string text = fmt::format("{} by compute node {}.{} in {}\n", side.kind.data(), side.cluster,
+                                 side.node, side.where.data());
+  const auto add = [&](const char* when, const RaceStep& step) {
+    if (step.what[0] != 0)
+      text += fmt::format("braid:     {}: {} in {}\n", when, step.what.data(), step.where.data());
+  };
+  add("last before it", side.before);
+  add("first after it", side.after);
+  return text;
+}
+
+}  // namespace
+
+std::string RaceDetector::place(const Access& access) const {
+  return sim::place({&access.pc, 1});
+}
+
+void RaceDetector::describe(RaceSide& side, const Access& access) const {
+  set(side.kind, name(access.kind));
+  side.cluster = static_cast<std::uint16_t>(access.node / shape_.compute);
+  side.node = static_cast<std::uint16_t>(access.node % shape_.compute);
+  set(side.where, place(access));
+  describe(side.before, step_before(access.node, access.clock));
+  describe(side.after, step_after(access.node, access.clock));
+}
+
+void RaceDetector::describe(RaceStep& text, const PastStep* step) const {
+  if (step == nullptr) return;
+  set(text.what, fmt::format("{} {}", name(step->action), name(step->thing, step->id)));
+  set(text.where, sim::place(places_[step->place].calls));
 }
 
 std::string RaceDetector::describe_allocation(std::size_t offset) const {
   for (const Site* site = sites_; site != sites_ + state_->sites; ++site) {
     if (offset - site->first >= site->bytes) continue;
-    std::uintptr_t calls[kSiteCalls];
-    std::transform(site->calls, std::end(site->calls), calls,
-                   [](std::uint32_t pc) { return program() + pc; });
-    const std::string where = dsm::place_in_program(calls);
     return fmt::format("at byte {} of the {} bytes that were allocated in {}", offset - site->first,
-                       site->bytes, where.empty() ? "code without debugging information" : where);
+                       site->bytes, sim::place(site->calls));
   }
   return fmt::format("at byte {} of the shared heap", offset);
 }
@@ -312,14 +498,17 @@ void RaceDetector::found(const Access& earlier, const Access& later, std::size_t
   const std::uint64_t text =
       std::hash<std::string>()(std::min(first, second) + "\n" + std::max(first, second));
   if (!is_known(state_->text, state_->texts, text)) {
-    ++state_->totals.races;
-    if (state_->totals.shown < kMostShown) {
-      ++state_->totals.shown;
+    ++state_->report.totals.races;
+    if (state_->report.totals.shown < kMostShownRaces) {
+      Race& race = state_->report.races[state_->report.totals.shown++];
       const unsigned byte =
           static_cast<unsigned>(std::countr_zero(static_cast<unsigned>(earlier.bytes & later.bytes)));
+      describe(race.later, later);
+      describe(race.earlier, earlier);
+      set(race.memory, describe_allocation(granule * kGranule + byte));
       fmt::print(stderr,
-                 "braid: data race: {}\nbraid:   and, not ordered by any synchronisation, {}\nbraid:   {}\n",
-                 describe(later), describe(earlier), describe_allocation(granule * kGranule + byte));
+                 "braid: data race: {}braid:   and, not ordered by any synchronisation, {}braid:   {}\n",
+                 tell(race.later), tell(race.earlier), race.memory.data());
     }
   }
   errno = error_number;

@@ -2,6 +2,7 @@
 // clusters share. The rest of the file belongs to the programs (sim/races/detector.h).
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -20,6 +21,39 @@ struct RaceTotals {
   std::uint32_t shown = 0;     // of them, those that were reported in full
   bool is_incomplete = false;  // the table of accesses was full
 };
-inline constexpr std::size_t kRaceTotalsBytes = 4096;
+
+// A text of a race, which ends with a 0 and is cut where it is full.
+using RaceText = std::array<char, 256>;
+
+// What a compute node did that orders its accesses with those of others.
+struct RaceStep {
+  RaceText what{};   // "unlocked lock 5"; empty: nothing, or it is not known any more
+  RaceText where{};  // "insert at table.c:41"
+};
+
+// An access of a race, with the node's synchronisations around it.
+struct RaceSide {
+  RaceText kind{};  // "read", "write", "atomic access"
+  std::uint16_t cluster = 0;
+  std::uint16_t node = 0;  // in its cluster
+  RaceText where{};
+  RaceStep before;  // the last one before the access
+  RaceStep after;   // the first one after it, until the race was found
+};
+
+struct Race {
+  RaceSide later;
+  RaceSide earlier;
+  RaceText memory{};  // "at byte 24 of the 8192 bytes that were allocated in main at sum.cpp:10"
+};
+
+// Further races are counted.
+inline constexpr std::uint32_t kMostShownRaces = 20;
+
+struct RaceReport {
+  RaceTotals totals;
+  std::array<Race, kMostShownRaces> races;  // RaceTotals::shown of them
+};
+inline constexpr std::size_t kRaceReportBytes = (sizeof(RaceReport) + 4095) / 4096 * 4096;
 
 }  // namespace braid::sim

@@ -4,6 +4,7 @@
     races_test.py BIN [unittest arguments]
 """
 
+import json
 import pathlib
 import re
 import subprocess
@@ -61,9 +62,9 @@ class Races(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def build(self, compiler, name, text):
+    def build(self, compiler, name, text, *words):
         (self.folder / name).write_text(text)
-        done = subprocess.run([BIN / compiler, "--check-races", "-Wall", "-Werror", name, "-o", "prog"], cwd=self.folder,
+        done = subprocess.run([BIN / compiler, "--check-races", *words, "-Wall", "-Werror", name, "-o", "prog"], cwd=self.folder,
                               capture_output=True, text=True, timeout=120, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
@@ -124,8 +125,7 @@ class Races(unittest.TestCase):
         self.races("  node.flag_set(1);\n  x[1] = 1;  // FIRST", "  node.flag_wait(1);\n  x[2] = x[1];  // SECOND", ("write", "read"))
 
     def test_a_relaxed_word_orders_nothing(self):
-        relaxed = "node.fetch_add(1, 1, dsm::MemoryOrder::kRelaxed)"
-        self.races(f"  x[1] = 1;  // FIRST\n  {relaxed};", f"  while ({relaxed} == 0) {{}}\n  x[2] = x[1];  // SECOND",
+        self.races(f"  x[1] = 1;  // FIRST\n  {self.RELAXED};", f"  while ({self.RELAXED} == 0) {{}}\n  x[2] = x[1];  // SECOND",
                    ("write", "read"))
 
     def test_memcpy_and_memset(self):
@@ -158,6 +158,96 @@ class Races(unittest.TestCase):
                  "node.lock(1); while (x[1] == 0) node.condition_wait(1, 1); x[1] = 2; node.unlock(1);")):
             with self.subTest(name):
                 self.clean("  " + before, "  " + after)
+
+    RELAXED = "node.fetch_add(1, 1, dsm::MemoryOrder::kRelaxed)"
+
+    def steps(self, first, second):
+        """What the report says of the synchronisation before and after FIRST, and before and after SECOND; text and JSON agree."""
+        text = CPP % case(first, second)
+        self.build("braid-c++", "case.cpp", text)
+        report = self.run_it((*self.TWO_CLUSTERS, "--report", "report.json"), 66)
+        found = json.loads((self.folder / "report.json").read_text())["data_races"]
+        self.assertEqual((found["count"], found["incomplete"], len(found["races"])), (1, False, 1), report)
+        steps = {}
+        for access in found["races"][0]["accesses"]:
+            self.assertEqual((access["kind"], access["node"]), ("write", 0))
+            self.assertIn(f"write by compute node {access['cluster']}.0 in {access['where']}\n", report)
+            self.assertNotIn(access["cluster"], steps)
+            told = []
+            for when, words in (("before", "last before it"), ("after", "first after it")):
+                step = access[when]
+                told.append(step and (step["what"], re.sub(r"\(.*\)", "()", step["where"])))
+                if step:
+                    self.assertIn(f"braid:     {words}: {step['what']} in {step['where']}\n", report)
+            steps[access["cluster"]] = tuple(told)
+        told = sum(step is not None for both in steps.values() for step in both)
+        self.assertEqual(len(re.findall(r" (?:last before|first after) it: ", report)), told, report)
+        line = {mark: 1 + text[:text.index(mark)].count("\n") for mark in ("FIRST", "SECOND")}
+        return steps, lambda function, mark, offset: f"{function} at case.cpp:{line[mark] + offset}"
+
+    def test_the_steps_around_a_race_with_a_lock_and_a_barrier(self):
+        steps, at = self.steps(f"  node.barrier(3);\n  node.lock(5);\n  x[1] = 1;  // FIRST\n  node.unlock(5);\n  {self.RELAXED};",
+                               f"  node.lock(5);\n  node.unlock(5);\n  node.barrier(3);\n  while ({self.RELAXED.replace('1, 1', '1, 0')} == 0) {{}}\n"
+                               "  x[1] = 2;  // SECOND\n  node.barrier(4);")
+        self.assertEqual(steps[0], (("locked lock 5", at("first", "FIRST", -1)), ("unlocked lock 5", at("first", "FIRST", 1))))
+        self.assertEqual(steps[1], (("passed barrier 3", at("second", "SECOND", -2)), None))
+
+    def test_the_steps_around_a_race_with_semaphores(self):
+        steps, at = self.steps("  node.semaphore_wait(2);\n  node.semaphore_post(3);\n  x[1] = 1;  // FIRST",
+                               "  node.semaphore_post(2);\n  node.semaphore_wait(3);\n  x[1] = 2;  // SECOND")
+        self.assertEqual(steps[0][0], ("posted semaphore 3", at("first", "FIRST", -1)))
+        self.assertEqual(steps[1][0], ("waited for semaphore 3", at("second", "SECOND", -1)))
+
+    def test_the_steps_around_a_race_with_a_condition(self):
+        # The node waits before the other one can have the lock.
+        steps, at = self.steps("  node.semaphore_wait(2);\n  node.lock(1);\n  x[8] = 1;\n  node.condition_signal(7);\n  node.unlock(1);\n"
+                               "  x[1] = 1;  // FIRST",
+                               "  node.lock(1);\n  node.semaphore_post(2);\n  while (x[8] == 0) node.condition_wait(7, 1);\n"
+                               "  x[1] = 2;  // SECOND\n  node.unlock(1);")
+        self.assertEqual(steps[0][0], ("unlocked lock 1", at("first", "FIRST", -1)))
+        self.assertEqual(steps[1][0], ("waited for condition 7", at("second", "SECOND", -1)))
+
+    def test_steps_are_told_apart_by_their_lines(self):
+        """The same frames on the stack, and more places than are remembered at once."""
+        many = "\n".join(f"    node.lock({20 + i}); node.unlock({20 + i});" for i in range(30))
+        loop = f"  for (int i = 0; i < 3; ++i) {{\n{many}\n  }}"
+        steps, at = self.steps(f"{loop}\n  x[1] = 1;  // FIRST", f"  node.lock(9);\n  x[1] = 2;  // SECOND\n  node.unlock(9);")
+        self.assertEqual(steps[0][0], ("unlocked lock 49", at("first", "FIRST", -2)))
+        self.assertEqual(steps[1][0], ("locked lock 9", at("second", "SECOND", -1)))
+
+    def test_a_step_that_is_too_long_ago_is_not_told(self):
+        long_ago = "for (int i = 0; i < 20000; ++i) { node.lock(9); node.unlock(9); }"
+        steps, _ = self.steps(f"  x[1] = 1;  // FIRST\n  {long_ago}\n  node.store(1, 1, dsm::MemoryOrder::kRelaxed);",
+                              "  while (node.load(1) == 0) {}\n  x[1] = 2;  // SECOND")
+        self.assertEqual(steps[0], (None, None))
+        self.assertEqual(steps[1][0][0], "read word 1")
+
+    def test_the_steps_are_those_of_parallel_where_there_are_no_others(self):
+        steps, _ = self.steps("  x[1] = 1;  // FIRST", "  x[1] = 2;  // SECOND")
+        self.assertEqual((steps[0][0][0], steps[1][0][0]), ("began parallel()", "began parallel()"))
+        self.assertRegex(steps[0][0][1], r"^main at case\.cpp:\d+$")
+        self.assertEqual({steps[0][1], steps[1][1]}, {None, ("ended parallel()", steps[0][0][1])})
+
+    def test_a_lock_among_the_programs_globals_has_its_name(self):
+        text = """#include "dsm/braid_dsm.h"
+static int table_lock;
+static long sum;
+static void work(braid_node *node, void *argument) {
+  (void)argument;
+  braid_lock_at(node, &table_lock);
+  braid_unlock_at(node, &table_lock);
+  sum += 1;
+}
+int main(void) {
+  braid_start_clusters();
+  braid_init();
+  braid_parallel(work, 0);
+  return braid_finish(0);
+}
+"""
+        self.build("braid-cc", "case.c", text, "--shared-globals")
+        report = self.run_it(self.TWO_CLUSTERS, 66)
+        self.assertRegex(report, r"braid:     last before it: unlocked the lock at 0x[0-9a-f]+ \(table_lock\) in work at case.c:7\n")
 
     def test_parallel_is_ordered_with_main(self):
         self.build("braid-c++", "main.cpp", """#include "dsm/api.h"

@@ -207,6 +207,7 @@ class Simulated(Parmacs):
             _, _, errors = simulated(3, 1, "./a", folder=self.folder, expect=status)
             self.assertIn(text, errors)
         self.assertIn("that were allocated in main at a.C.in:", errors)
+        self.assertRegex(errors, r"last before it: unlocked the lock at 0x[0-9a-f]+ in f at a\.C\.in:6\n")
 
     def test_runs_are_the_same_again_and_in_strict_order(self):
         self.build(FOLDER / "relax.C.in", "-o", "relax", "-lm")

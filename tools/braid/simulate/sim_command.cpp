@@ -89,7 +89,7 @@ int simulate_application(const Arguments& arguments, const Given& given) {
   const Result<SimulationReport> report = simulate(options);
   if (!report) refuse(kConfigStatus, report.error().text);
   if (!arguments.quiet || !report->failure.empty()) std::fputs(render_text(*report).c_str(), stderr);
-  std::fputs(render_races(report->races).c_str(), stderr);
+  std::fputs(render_races(report->races.totals).c_str(), stderr);
   report_file.write(render_json(*report));
   report_file.close();
   trace.close();

@@ -74,7 +74,7 @@ constexpr int kRacesStatus = 66;
 struct Outcome {
   Result<sim::MachineFigures> figures = sim::MachineFigures{};
   int status = 0;
-  sim::RaceTotals races;
+  sim::RaceReport races;
 };
 
 // The file in which the programs look for data races; closed with this.
@@ -82,27 +82,27 @@ class RaceFile {
  public:
   RaceFile() = default;
   ~RaceFile() {
-    if (totals_ != nullptr) ::munmap(totals_, sim::kRaceTotalsBytes);
+    if (report_ != nullptr) ::munmap(report_, sim::kRaceReportBytes);
     if (fd_ >= 0) ::close(fd_);
   }
   RaceFile(const RaceFile&) = delete;
   RaceFile& operator=(const RaceFile&) = delete;
 
   Result<void> make() {
-    const Result<int> made = make_memory_file("braid-sim-races", sim::kRaceTotalsBytes, MemoryFile::kSparse);
+    const Result<int> made = make_memory_file("braid-sim-races", sim::kRaceReportBytes, MemoryFile::kSparse);
     if (!made) return made.error();
     fd_ = *made;
-    void* const memory = ::mmap(nullptr, sim::kRaceTotalsBytes, PROT_READ, MAP_SHARED, fd_, 0);
+    void* const memory = ::mmap(nullptr, sim::kRaceReportBytes, PROT_READ, MAP_SHARED, fd_, 0);
     if (memory == MAP_FAILED) return error("cannot map shared memory: {}", std::strerror(errno));
-    totals_ = static_cast<sim::RaceTotals*>(memory);
+    report_ = static_cast<sim::RaceReport*>(memory);
     return {};
   }
   int fd() const { return fd_; }
-  sim::RaceTotals totals() const { return totals_ == nullptr ? sim::RaceTotals() : *totals_; }
+  sim::RaceReport report() const { return report_ == nullptr ? sim::RaceReport() : *report_; }
 
  private:
   int fd_ = -1;
-  sim::RaceTotals* totals_ = nullptr;
+  sim::RaceReport* report_ = nullptr;
 };
 
 Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineConfig& config,
@@ -138,8 +138,8 @@ Result<Outcome> run_once(const SimulationOptions& options, const sim::MachineCon
     }
     outcome.status = std::max(outcome.status, process->status());
   }
-  outcome.races = races.totals();
-  if (outcome.races.races > 0) outcome.status = std::max(outcome.status, kRacesStatus);
+  outcome.races = races.report();
+  if (outcome.races.totals.races > 0) outcome.status = std::max(outcome.status, kRacesStatus);
   if (!outcome.figures.ok() && outcome.status == 0) outcome.status = 1;
   return outcome;
 }

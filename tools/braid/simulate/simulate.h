@@ -49,7 +49,7 @@ struct SimulationReport {
   std::vector<Incident> incidents;
   std::uint32_t message_bytes = 0;  // no-contention: the length of the message whose latency all had,
   Duration fixed_delay{};           // and that latency
-  sim::RaceTotals races;            // of a program that was built with --check-races
+  sim::RaceReport races;            // of a program that was built with --check-races
   double real_seconds = 0;          // duration of the simulation
 };
 

@@ -288,6 +288,27 @@ Json shares_of(const Json& nodes, double parallel_cycles) {
   return shares;
 }
 
+Json step_of(const sim::RaceStep& step) {
+  if (step.what[0] == 0) return nullptr;
+  return Json{{"what", step.what.data()}, {"where", step.where.data()}};
+}
+
+Json side_of(const sim::RaceSide& side) {
+  return Json{{"kind", side.kind.data()},   {"cluster", side.cluster},        {"node", side.node},
+              {"where", side.where.data()}, {"before", step_of(side.before)}, {"after", step_of(side.after)}};
+}
+
+Json races_of(const sim::RaceReport& report) {
+  Json races = Json::array();
+  for (const sim::Race& race : std::span(report.races).first(report.totals.shown))
+    races.push_back(
+        Json{{"accesses", {side_of(race.later), side_of(race.earlier)}}, {"memory", race.memory.data()}});
+  return Json{{"checked_accesses", report.totals.checks},
+              {"count", report.totals.races},
+              {"incomplete", report.totals.is_incomplete},
+              {"races", std::move(races)}};
+}
+
 }  // namespace
 
 nlohmann::ordered_json incident_json(const SimulationReport& r, const SimulationReport::Incident& incident) {
@@ -316,6 +337,7 @@ nlohmann::ordered_json render_json(const SimulationReport& r) {
   j["cycles_per_second"] = r.cycles_per_second;
   j["cycles_per_unit"] = r.unit;
   j["status"] = r.status;
+  if (r.races.totals.checks > 0) j["data_races"] = races_of(r.races);
   if (!r.failure.empty()) {
     j["failure"] = r.failure;
     return j;
