@@ -1,6 +1,8 @@
 #include "settings/reader.h"
 
 #include <fmt/core.h>
+
+#include <algorithm>
 #include <set>
 
 #include "settings/text.h"
@@ -184,6 +186,13 @@ class Reader {
     return {};
   }
 
+  // "a.b.c" as the file has it: "a: {b: {c: …}}".
+  static std::string nested(const std::string& word) {
+    const std::size_t dot = word.find('.');
+    if (dot == std::string::npos) return word + ": …";
+    return fmt::format("{}: {{{}}}", word.substr(0, dot), nested(word.substr(dot + 1)));
+  }
+
   Error unknown(const Node& key, const std::string& name, const std::string& word, const Schema& schema) {
     const std::vector<std::string> here = words_of(schema);
     // Keys of the same map first: the user means most likely one of them.
@@ -192,6 +201,8 @@ class Reader {
       return document_.wrong(key, name, fmt::format("is not known; did you mean '{}{}'?", prefix, *near));
     std::vector<std::string> all;
     add_keys(top_, top_prefix_, all);
+    if (std::find(all.begin(), all.end(), name) != all.end())
+      return document_.wrong(key, name, fmt::format("stands in a section; write '{}'", nested(word)));
     // Settings outside a list cannot stand in its entries.
     const bool in_list = prefix.find('[') != std::string::npos;
     if (const auto near = in_list ? std::nullopt : nearest(word, all))

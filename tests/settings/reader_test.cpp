@@ -126,6 +126,8 @@ TEST(Reader, UnknownKeyIsRefusedWithTheNearestKnown) {
   EXPECT_EQ(refusal("cuont: 1\n"), "s.yaml:1:1: key 'cuont': is not known; did you mean 'count'?");
   EXPECT_EQ(refusal("inner: {length: 1}\n"),
             "s.yaml:1:9: key 'inner.length': is not known; did you mean 'inner.length_us'?");
+  EXPECT_EQ(refusal("inner.colour: red\n"),
+            "s.yaml:1:1: key 'inner.colour': stands in a section; write 'inner: {colour: …}'");
   EXPECT_EQ(refusal("colour: red\n"), "s.yaml:1:1: key 'colour': is not known; did you mean 'inner.colour'?");
   EXPECT_EQ(refusal("inner: {strict: true}\n"),
             "s.yaml:1:9: key 'inner.strict': is not known; did you mean 'strict'?");
