@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "apps/common/arguments.h"
@@ -37,18 +38,27 @@ class Alone {
   void barrier() {}
 };
 
+// Where a node begins to read the other matrix in a transpose.
+enum class Begin {
+  kAcross,  // half the matrix from its own rows: nodes of a cluster read pages of other clusters, each its own ones first
+  kOwn,  // at its own rows: those of a cluster all come to the same page of the next cluster
+};
+
 // The transform of `points` is in `scratch` when all callers have returned; both have as many elements.
 template <class SomeNode>
-void transform(const Transform& steps, Complex* points, Complex* scratch, SomeNode&& node) {
+void transform(const Transform& steps, Complex* points, Complex* scratch, Begin begin, SomeNode&& node) {
   const Range high = node.share(steps.rows()), wide = node.share(steps.columns());
   const Rows rows{high.first(), high.last()}, columns{wide.first(), wide.last()};
-  steps.transpose_points(points, scratch, columns, rows.first);
+  const bool across = begin == Begin::kAcross;
+  const std::size_t first_row = rows.first + (across ? steps.rows() / 2 : 0);
+  const std::size_t first_column = columns.first + (across ? steps.columns() / 2 : 0);
+  steps.transpose_points(points, scratch, columns, first_row);
   steps.transform_columns(scratch, columns);
   node.barrier();
-  steps.transpose_back(scratch, points, rows, columns.first);
+  steps.transpose_back(scratch, points, rows, first_column);
   steps.transform_rows(points, rows);
   node.barrier();
-  steps.transpose_result(points, scratch, columns, rows.first);
+  steps.transpose_result(points, scratch, columns, first_row);
   node.barrier();
 }
 
@@ -60,7 +70,7 @@ bool same_bits(const Complex& a, const Complex& b) {
 bool matches_sequential(std::size_t n, std::uint64_t seed, std::span<const Complex> result) {
   std::vector<Complex> points(n), expected(n);
   for (std::size_t i = 0; i < n; ++i) points[i] = initial(seed, i);
-  transform(Transform(n), points.data(), expected.data(), Alone());
+  transform(Transform(n), points.data(), expected.data(), Begin::kOwn, Alone());
   for (std::size_t i = 0; i < n; ++i) {
     if (same_bits(result[i], expected[i])) continue;
     std::printf("WRONG: element %zu is (%.17g, %.17g), should be (%.17g, %.17g)\n", i, result[i].re,
@@ -127,11 +137,18 @@ bool inverse_gives_points(std::size_t n, std::uint64_t seed, std::span<const Com
 int main(int argc, char** argv) {
   std::size_t n = 32768;
   std::uint64_t seed = 1;
+  std::string begin_word = "own";
   braid::apps::Arguments arguments(
       "A Fourier transform in shared memory, verified against a sequential run and by its inverse.", "fft");
   arguments.power_of_two("--points", n, "Complex points", 4, std::size_t{1} << 26);
   arguments.number("--seed", seed, "Of the points");
+  arguments.choice(
+      "--begin", begin_word,
+      "Where a compute node begins each transpose: half the matrix from its own rows (across), or at its own "
+      "rows (own)",
+      {"across", "own"});
   arguments.parse_or_exit(argc, argv);
+  const Begin begin = begin_word == "across" ? Begin::kAcross : Begin::kOwn;
 
   braid::dsm::init();
   braid::apps::Verdict verdict;
@@ -146,7 +163,7 @@ int main(int argc, char** argv) {
       points[i] = initial(seed, i);
     node.barrier();
     const double start = braid::dsm::seconds();
-    transform(steps, points, scratch, node);
+    transform(steps, points, scratch, begin, node);
     if (node.id() == 0) {
       seconds = braid::dsm::seconds() - start;
       nodes = node.count();

@@ -56,8 +56,8 @@ class Transform {
   //   transform_rows     points                       transformed
   //   transpose_result   points                   ->  scratch: the transform of all points, in order
   //
-  // Rows of the other matrix are read from row `start` on, and round to it: callers that start at different rows do not all
-  // read the same page first.
+  // Rows of the other matrix are read from row `start` on, modulo their number, and round to it: callers that start at
+  // different rows do not all read the same page first.
   void transpose_points(const Complex* points, Complex* scratch, Rows rows, std::size_t start) const;
   void transform_columns(Complex* scratch, Rows rows) const;
   void transpose_back(const Complex* scratch, Complex* points, Rows rows, std::size_t start) const;

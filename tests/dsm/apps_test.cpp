@@ -111,6 +111,14 @@ TEST(Fft, RunsOnOneClusterAndIsVerified) {
   }
 }
 
+TEST(Fft, ResultDoesNotDependOnWhereNodesBegin) {
+  for (const char* points : {"4", "8", "32768"}) {
+    const Outcome r = run(std::string("BRAID_COMPUTE=3 " BRAID_FFT " --begin across --points ") + points);
+    EXPECT_EQ(r.status, 0) << r.text;
+    EXPECT_THAT(r.text, HasSubstr(", verified\n"));
+  }
+}
+
 TEST(Fft, RefusesANumberOfPointsThatIsNoPowerOfTwo) {
   const Outcome r = run(BRAID_FFT " --points 1000");
   EXPECT_EQ(r.status, 2);
