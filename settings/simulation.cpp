@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include "convergence/position.h"
 #include "settings/limits.h"
 
 namespace braid::settings {
@@ -132,7 +133,7 @@ constexpr Setting kSettings[] = {
          .help =
              "no-contention: the length of the message whose latency all have; 0: the mean length in a real run, "
              "which is made first",
-         .most = 4096,
+         .most = convergence::kMaxRunBytes,
          .scope = Scope::kSimulated}),
     declare<&S::jitter>(
         {.name = "jitter",

@@ -241,6 +241,11 @@ class Modes(unittest.TestCase):
         self.assertAlmostEqual(cycles["no-contention"]["message_bytes"], mean,
                                delta=1 if cycles["real"]["deterministic"] else 0.3 * mean)
 
+    def test_the_messages_length_may_be_that_of_many_pages(self):
+        words = ["--model", "modern", "--mode", "no-contention", "jacobi", "--size", "64"]
+        delays = [sim("--message-bytes", str(bytes), *words)[0]["fixed_delay_cycles"] for bytes in (6584, 65536)]
+        self.assertGreater(delays[1], 2 * delays[0])
+
     def test_faster_proxies_take_less_of_a_messages_time(self):
         slow, fast = (sim("--proxy-speed", speed, *self.WATER)[0] for speed in ("0.5", "2"))
         self.assertGreater(slow["messages"]["mean_send"], 2 * fast["messages"]["mean_send"])
@@ -517,6 +522,8 @@ class Mistakes(unittest.TestCase):
             (["--set", "transport.ack_delay_us=20000", "jacobi"], 78,
              "--set transport.ack_delay_us: ack_delay_us (20000) must be shorter than min_rto_us (20000)"),
             (["--nis", "2", "jacobi"], 78, "--nis: 2 network interfaces for 1 proxies"),
+            (["--mode", "no-contention", "--message-bytes", "16385", "--window-kib", "64", "jacobi", "--size", "32"], 78,
+             "simulation.message_bytes: 16385: a message is at most 16384 bytes with windows of 64 KiB"),
             (["--idle-message", "9:3:1"], 78, "9:3:1"),
             (["--idle-message", "many"], 78, "many"),
         ):

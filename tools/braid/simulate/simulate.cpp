@@ -159,6 +159,11 @@ Result<Outcome> fix_delay(const SimulationOptions& options, const settings::Cost
     const sim::MessageFigures& m = outcome.figures->messages;
     report.message_bytes = static_cast<std::uint32_t>(m.count == 0 ? 0 : m.bytes / m.count);
   }
+  const std::uint32_t most = convergence::max_run_bytes(config.iccs.window_bytes);
+  if (report.message_bytes > most)
+    return error(
+        "simulation.message_bytes: {}: a message is at most {} bytes with windows of {} KiB; give fewer, or a larger window_kib",
+        report.message_bytes, most, config.iccs.window_bytes >> 10);
   report.fixed_delay = sim::idle_latency(config.iccs, model, report.message_bytes);
   config.iccs.fixed_delay = report.fixed_delay;
   return outcome;
