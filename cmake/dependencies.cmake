@@ -8,11 +8,13 @@ find_package(CLI11 REQUIRED)
 find_package(TBB REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
-find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto)
+find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto SSL)
 find_package(Boost 1.74 REQUIRED COMPONENTS context)
 
 find_library(BRAID_ELF elf REQUIRED)
 find_library(BRAID_HWLOC hwloc REQUIRED)
+find_path(BRAID_PMIX_INCLUDE pmix.h PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include
+  PATHS /usr/lib REQUIRED DOC "libpmix 4: install libpmix-dev (tools/install_packages)")
 
 if(BRAID_DPDK)
   find_package(PkgConfig REQUIRED)

@@ -118,6 +118,7 @@ MAY_INCLUDE = {
     "bench": (ANYTHING, "benches may include anything"),
     "tests": (ANYTHING, "tests may include anything"),
     "tools": (ANYTHING, "tools may include anything"),
+    "tools/braid/run/ranks": (("base", "stack/wire", "tools"), "ranks join hosts to a run, and know no node"),
     "tools/braid/process": (("base", "tools/braid/process"), "child processes serve every command and depend on none"),
 }
 
@@ -152,7 +153,8 @@ MUST_NOT_INCLUDE = [
         r"(nlohmann|CLI)/.*",
         "formats of files and command lines are views: settings/views",
     ),
-    (ANYTHING, ("stack/secure", "tests", "bench"), r"openssl/.*", "only stack/secure knows of OpenSSL"),
+    (ANYTHING, ("stack/secure", "tools/braid/run/ranks", "tests", "bench"), r"openssl/.*",
+     "only stack/secure and tools/braid/run/ranks know of OpenSSL"),
     (ANYTHING, ("settings/views",), r"yaml-cpp/.*", "only settings/views knows of yaml-cpp: settings/views/yaml.h"),
     (ANYTHING, ("proxy/nic", "tests", "bench", "tools"), r"rte_.*\.h", "only proxy/nic knows of DPDK"),
 ]

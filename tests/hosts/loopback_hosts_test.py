@@ -185,7 +185,7 @@ class WrongUse(HostsTest):
                 ("there is no such variable", "--hosts", TWO, "-x", "NO_SUCH_VARIABLE"),
                 ("--per-host is of --hosts", "--per-host", "2"),
                 ("give one of them", "--hosts", TWO, "--hostfile", "x"),
-                ("allowed: auto, local, ssh, slurm", "--hosts", TWO, "--launcher", "rsh"),
+                ("allowed: auto, local, pmix, ssh, slurm", "--hosts", TWO, "--launcher", "rsh"),
                 ("not inside an allocation", "--hosts", TWO, "--launcher", "slurm"),
                 ("starts nodes on this host only", "--hosts", "192.0.2.1", "--launcher", "local"),
                 ("each host has 1 addresses", "--hosts", TWO, "--nis", "2", "--proxies", "2")):

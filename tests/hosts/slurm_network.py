@@ -50,6 +50,9 @@ class SlurmNetwork(Network):
         (folder / "slurm.conf").write_text(
             CONFIGURATION.format(control=self.address(100), folder=folder, nodes="\n".join(nodes)))
         (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")
+        # Each host has a folder of its own there: PMIx's files have the same names on all.
+        (folder / "pmix").mkdir()
+        (folder / "mpi.conf").write_text(f"PMIxCliTmpDirBase={folder}/pmix\n")
         self.start(self.command, PROGRAMS["munged"], "--foreground", "--force", f"--key-file={folder}/munge.key",
                    f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid", f"--log-file={folder}/munge.log",
                    f"--seed-file={folder}/munge.seed", stderr=subprocess.DEVNULL)
@@ -60,7 +63,8 @@ class SlurmNetwork(Network):
             self.start_named(f"node{i}", host, PROGRAMS["slurmd"], "-D", "-N", f"node{i}", hidden=hides)
 
     def start_named(self, name, namespace, *words, hidden=None):
-        self.start(namespace, "unshare", "--uts", "sh", "-c", f'{hide(hidden)}hostname "$0"; exec "$@"', name, *words,
+        self.start(namespace, "unshare", "--uts", "sh", "-c",
+                   f'{hide(hidden)}{hide(self.folder / "pmix")}hostname "$0"; exec "$@"', name, *words,
                    env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def is_up(self):

@@ -18,7 +18,7 @@ def missing():
 
 
 class SshNetwork(Network):
-    """With an sshd on each host, and the configuration of an ssh that knows them as node1 and so on. `hidden`: a folder that the last
+    """With an sshd on each host, which is named node1 and so on, and the configuration of an ssh that knows them as node1 and so on. `hidden`: a folder that the last
     host does not see."""
 
     def __init__(self, folder, hosts, hidden=None):
@@ -39,9 +39,9 @@ class SshNetwork(Network):
         (self.folder / "hosts").write_text(
             "".join(f"- {{host: node{i}, addresses: [{self.address(i)}]}}\n" for i in nodes))
         pathlib.Path("/run/sshd").mkdir(exist_ok=True)
-        for host in self.hosts:
+        for i, host in enumerate(self.hosts, 1):
             hides = hide(hidden if host == self.hosts[-1] else None)
-            self.start(host, "sh", "-c", f'{hides}exec "$@"', "sh", SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f",
+            self.start(host, "unshare", "--uts", "sh", "-c", f'{hides}hostname node{i}; exec "$@"', "sh", SSHD, "-D", "-E", str(self.folder / "sshd.log"), "-f",
                        str(self.folder / "sshd_config"))
             if not wait_until(lambda: ":22 " in self.inside(host, "ss", "-ltn").stdout):
                 raise AssertionError(f"sshd did not start: {(self.folder / 'sshd.log').read_text()}")

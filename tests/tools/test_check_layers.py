@@ -94,6 +94,7 @@ FORBIDDEN_INCLUDES = [
     ("dsm/engine/page_length.h", '"dsm/engine/types.h"', "a part of the engine's vocabulary"),
     ("stack/secure/a.cpp", '"stack/wire/segment.h"', "nothing of packets"),
     ("stack/a.cpp", "<openssl/evp.h>", "only stack/secure"),
+    ("tools/braid/run/ranks/a.cpp", '"proxy/daemon/node.h"', "know no node"),
     ("dsm/engine/engine.cpp", '"dsm/api.h"', "joins its parts"),
     ("dsm/program/a.cpp", '"dsm/engine/engine.h"', "nothing of the host"),
     ("sim/shell/a.cpp", '"dsm/engine/engine.h"', "no protocol"),

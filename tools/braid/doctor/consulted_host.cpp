@@ -20,7 +20,8 @@
 
 namespace braid::cli {
 
-Result<ConsultedHost> ConsultedHost::start(const std::vector<std::string>& command) {
+Result<ConsultedHost> ConsultedHost::start(const std::vector<std::string>& command,
+                                           std::vector<int> inherited) {
   const char* const path = std::getenv("PATH");
   const Result<std::string> program = find_in_path(command.front(), path == nullptr ? "" : path);
   if (!program) return program.error();
@@ -34,6 +35,7 @@ Result<ConsultedHost> ConsultedHost::start(const std::vector<std::string>& comma
   options.arguments = command;
   options.environment = merge_environment(environ, {});
   options.stdin_fd = theirs.get();
+  options.inherited = std::move(inherited);
   Result<Process> process = start_process(options);
   if (!process) return process.error();
   return ConsultedHost(command.front(), std::move(process).value(), std::move(ours));

@@ -15,7 +15,8 @@ namespace braid::cli {
 class ConsultedHost {
  public:
   // `command`: the words that start its braid-node. What it writes to standard error goes to ours.
-  static Result<ConsultedHost> start(const std::vector<std::string>& command);
+  static Result<ConsultedHost> start(const std::vector<std::string>& command,
+                                     std::vector<int> inherited = {});
   ConsultedHost(ConsultedHost&&) = default;
   ~ConsultedHost();
 

@@ -2,9 +2,12 @@
 
 #include <fmt/core.h>
 
+#include <string_view>
+
 #include "base/limits.h"
 #include "settings/document.h"
 #include "tools/braid/find_program.h"
+#include "tools/braid/run/ranks/pmix_job.h"
 #include "tools/braid/shell_word.h"
 
 namespace braid::cli {
@@ -25,9 +28,9 @@ std::vector<Option> HostOptions::options() {
        .help = "clusters on each host, whatever its slots",
        .target = NumberTarget<unsigned>{&per_host_, 1, kMaxClusters}},
       {.names = "--launcher",
-       .value_text = "auto|local|ssh|slurm",
+       .value_text = "auto|local|pmix|ssh|slurm",
        .help =
-           "what starts a braid-node on each host; auto: slurm in an\nallocation, local for loopback addresses, else ssh",
+           "what starts a braid-node on each host; auto: slurm in an\nallocation, local for loopback addresses, else ssh; pmix if mpirun\nor 'srun --mpi=pmix' has started this. local without hosts: none",
        .target = &launcher_},
       {.names = "--ssh",
        .value_text = "COMMAND",
@@ -49,7 +52,7 @@ std::vector<Host> HostOptions::hosts(const Given& given, const std::string& list
            fmt::format("{}: --hosts and --hostfile name the hosts, too: name them in one way", list));
   if (list.empty() && !given.has("--hosts") && !given.has("--hostfile") && launcher_ != "slurm") {
     for (const char* const option : {"--per-host", "--launcher", "--ssh", "--braid-node"})
-      if (given.has(option))
+      if (given.has(option) && (option != std::string_view("--launcher") || launcher_ != "local"))
         refuse(kUsageStatus, fmt::format("{} is of --hosts or --hostfile, and neither is given", option));
     return {};
   }
@@ -65,6 +68,38 @@ std::vector<Host> HostOptions::hosts(const Given& given, const std::string& list
   }
   if (!hosts) refuse(given.has("--hostfile") ? kConfigStatus : kUsageStatus, hosts.error().text);
   return *hosts;
+}
+
+bool HostOptions::is_rank(const Given& given) const {
+  const bool names_hosts = given.has("--hosts") || given.has("--hostfile");
+  const std::optional<unsigned> known = started_processes();
+  if (launcher_ == "pmix") {
+    if (names_hosts)
+      refuse(kUsageStatus, "--launcher pmix: the job has the hosts: leave out --hosts and --hostfile");
+    if (!is_pmix_rank())
+      refuse(
+          kUsageStatus,
+          "--launcher pmix: no PMIx server has started this process: type 'mpirun -n 4 --map-by node --bind-to none braid run "
+          "PROGRAM', or 'srun --mpi=pmix braid run PROGRAM'");
+    return true;
+  }
+  if (launcher_ == "auto" && !names_hosts && is_pmix_rank() && known != 1u) return true;
+  const unsigned processes = known.value_or(1);
+  if (processes <= 1 || (launcher_ == "local" && !names_hosts)) return false;
+  if (names_hosts)
+    refuse(
+        kUsageStatus,
+        fmt::format(
+            "--hosts, --hostfile: {} processes of this command were started, and each would run on these hosts; start one, or leave "
+            "the option out under mpirun or 'srun --mpi=pmix'",
+            processes));
+  refuse(
+      kUsageStatus,
+      fmt::format(
+          "{} processes of this command were started, which cannot find each other: type 'srun --mpi=pmix braid run PROGRAM' or "
+          "'mpirun braid run PROGRAM', or start one, 'braid run --launcher slurm PROGRAM' inside the allocation; --launcher local "
+          "makes a run of its own of each",
+          processes));
 }
 
 unsigned HostOptions::place(const Given& given, std::vector<Host>& hosts,

@@ -19,6 +19,9 @@ class HostOptions {
   // The hosts that the user has named, with their slots; none: none are named. `list`: in another way than by these options. An error
   // ends the command (refuse()).
   std::vector<Host> hosts(const Given& given, const std::string& list = "") const;
+  // Whether this process is a rank of a PMIx job that is one run: the job has the hosts. An error ends the command: several processes were started
+  // that cannot find each other, or each would have the same hosts.
+  bool is_rank(const Given& given) const;
   // Gives them clusters (place_clusters()) and addresses (find_addresses()); `clusters`: how many the user wants. Blocks while names
   // are looked up. Returns the number of clusters. An error ends the command.
   unsigned place(const Given& given, std::vector<Host>& hosts, std::optional<unsigned> clusters) const;

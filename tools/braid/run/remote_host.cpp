@@ -105,6 +105,7 @@ RemoteHost::RemoteHost(ChildProcesses& children, const RunOptions& options, cons
     : children_(children),
       host_(host),
       command_(std::move(command)),
+      inherited_(options.launcher->inherited(host)),
       begin_(begin_message(options, run, plans, placed)) {
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) clusters_[k];
 }
@@ -123,6 +124,7 @@ Result<void> RemoteHost::start_daemons() {
   options.environment = merge_environment(environ, {});
   options.stdin_fd = to->read.get();
   options.stdout_fd = from->write.get();
+  options.inherited = inherited_;
   // What it starts on this host has a container of its own.
   options.contained = false;
   const Result<ChildId> child = children_.start(options, fmt::format("[{}] ", host_.name));

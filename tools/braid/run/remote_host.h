@@ -80,6 +80,7 @@ class RemoteHost final : public RunHost {
   ChildProcesses& children_;
   const Host host_;
   const std::vector<std::string> command_;
+  const std::vector<int> inherited_;
   const Result<Message> begin_;
   std::map<unsigned, Cluster> clusters_;
   std::map<unsigned, Input> inputs_;

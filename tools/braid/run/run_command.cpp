@@ -19,6 +19,7 @@
 #include "tools/braid/find_program.h"
 #include "tools/braid/run/host_options.h"
 #include "tools/braid/run/plan.h"
+#include "tools/braid/run/ranks/serve_rank.h"
 #include "tools/braid/run/report.h"
 #include "tools/braid/run/show_plan.h"
 #include "tools/braid/run/supervisor.h"
@@ -47,7 +48,9 @@ constexpr const char* kFooter =
     "  braid run --config configs/lossy.yaml --seed 7 jacobi\n"
     "  braid run --clusters 4 --compute 1 --wire dpdk --report run.json matmul\n"
     "  braid run --hosts node1:2,node2:2 jacobi\n"
-    "  braid run --show-plan --hosts node1:2,node2:2 jacobi\n";
+    "  braid run --show-plan --hosts node1:2,node2:2 jacobi\n"
+    "  mpirun -n 4 --map-by node --bind-to none braid run jacobi\n"
+    "  srun --mpi=pmix braid run jacobi\n";
 
 struct Arguments {
   SettingsOptions settings{false};
@@ -164,13 +167,40 @@ std::pair<std::string, std::string> exported_variable(const std::string& text) {
   return {text, value};
 }
 
-void prepare_hosts(const Arguments& arguments, const Given& given,
+// On one host several are a run of as many clusters, on several hosts they are what --hosts makes. One alone is no job.
+void take_ranks(const RankedRun& ranks, settings::Collector<settings::RunConfig>& builder,
+                RunOptions& options) {
+  if (ranks.hosts.size() > 1) {
+    for (const RankHost& host : ranks.hosts) options.hosts.push_back(host.host);
+    return;
+  }
+  if (ranks.cards.size() == 1 || builder.is_given("clusters")) return;
+  const Result<void> done =
+      builder.set("clusters", std::to_string(ranks.cards.size()), "the ranks of this job:");
+  if (!done) refuse(kUsageStatus, done.error().text);
+  const Result<settings::RunConfig> config = builder.finish();
+  if (!config) refuse(kUsageStatus, config.error().text);
+  options.config = *config;
+}
+
+std::shared_ptr<const HostLauncher> launcher_of(const Arguments& arguments, const RankedRun* ranks,
+                                                const std::vector<Host>& hosts) {
+  if (ranks == nullptr) return arguments.hosts.launcher(hosts);
+  Result<std::unique_ptr<HostLauncher>> launcher = pmix_launcher(*ranks);
+  if (!launcher) refuse(kLostDaemonStatus, launcher.error().text);
+  return std::move(*launcher);
+}
+
+void prepare_hosts(const Arguments& arguments, const Given& given, const RankedRun* ranks,
                    settings::Collector<settings::RunConfig>& builder, RunOptions& options) {
-  options.hosts = hosts_of(arguments, given);
+  if (ranks != nullptr)
+    take_ranks(*ranks, builder, options);
+  else
+    options.hosts = hosts_of(arguments, given);
   for (const std::string& text : arguments.exported) options.exported.push_back(exported_variable(text));
   if (options.hosts.empty()) return;
   spread(arguments, given, builder, options);
-  options.launcher = arguments.hosts.launcher(options.hosts);
+  options.launcher = launcher_of(arguments, ranks, options.hosts);
   options.agent = arguments.hosts.agent(given);
   options.sends_program = arguments.sends_program;
   std::error_code problem;
@@ -199,6 +229,13 @@ void prepare_secret(RunOptions& options) {
 int run_application(const Arguments& arguments, const Given& given) {
   RunOptions options;
   options.command = given.application();
+  std::optional<RankedRun> ranks;
+  if (arguments.hosts.is_rank(given)) {
+    ranks = join_job();
+    std::vector<std::string> node{arguments.hosts.agent(given)};
+    if (arguments.shows_plan) node.emplace_back("--plan");
+    if (ranks->rank != 0) return serve_rank(std::move(*ranks), node);
+  }
   settings::Collector<settings::RunConfig> builder;
   options.config = arguments.settings.configure(given, builder);
   const char* const path = std::getenv("PATH");
@@ -206,7 +243,7 @@ int run_application(const Arguments& arguments, const Given& given) {
       find_application(options.command.front(), own_folder(), path == nullptr ? "" : path);
   if (!application) refuse(kUsageStatus, application.error().text);
   options.application = *application;
-  prepare_hosts(arguments, given, builder, options);
+  prepare_hosts(arguments, given, ranks ? &*ranks : nullptr, builder, options);
   if (options.hosts.empty()) {
     const Result<std::string> daemon = find_daemon(own_folder());
     if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);

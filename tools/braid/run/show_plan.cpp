@@ -47,8 +47,8 @@ int show_plan(const RunOptions& options) {
   }
   std::list<ConsultedHost> asked;
   for (const Host& host : hosts) {
-    Result<ConsultedHost> talk =
-        ConsultedHost::start(options.launcher->command(host, {options.agent, "--plan"}));
+    Result<ConsultedHost> talk = ConsultedHost::start(
+        options.launcher->command(host, {options.agent, "--plan"}), options.launcher->inherited(host));
     if (!talk) refuse(kLostDaemonStatus, fmt::format("host {}: {}", host.name, talk.error().text));
     Json question = {{"configuration", settings::json_of(options.config).dump()}, {"plans", Json::array()}};
     for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k)

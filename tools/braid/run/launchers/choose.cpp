@@ -14,8 +14,10 @@ Result<std::unique_ptr<HostLauncher>> choose_launcher(const std::string& name, c
   if (name == "slurm" && std::getenv("SLURM_JOB_ID") == nullptr)
     return error("--launcher slurm: this is not inside an allocation: start it by sbatch or salloc");
   if (name == "slurm" || (name == "auto" && std::getenv("SLURM_JOB_ID") != nullptr)) return slurm_launcher();
+  if (name == "pmix")
+    return error("--launcher pmix: only 'braid run' is started by mpirun or 'srun --mpi=pmix'");
   if (name == "ssh" || name == "auto") return ssh_launcher(ssh);
-  return error("--launcher {}: allowed: auto, local, ssh, slurm", name);
+  return error("--launcher {}: allowed: auto, local, pmix, ssh, slurm", name);
 }
 
 }  // namespace braid::cli

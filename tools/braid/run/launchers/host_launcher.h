@@ -20,6 +20,8 @@ class HostLauncher {
   // The words of the command that runs `words` on the host, with its standard input, output and error connected to those of
   // the command. The first is looked for in PATH. Pure.
   virtual std::vector<std::string> command(const Host& host, const std::vector<std::string>& words) const = 0;
+  // Descriptors that the command needs; they stay this object's.
+  virtual std::vector<int> inherited(const Host&) const { return {}; }
   // Where others could read what passes through the command's standard input: a credential that holds the secret, which one host's
   // processes of this user can open, once. Nothing: nobody can. Blocks while it is made. The error names the cure.
   virtual Result<std::optional<std::string>> credential(stack::KeyView) const {
@@ -33,6 +35,9 @@ std::unique_ptr<HostLauncher> local_launcher();
 std::unique_ptr<HostLauncher> ssh_launcher(std::vector<std::string> ssh);
 // A step of the Slurm allocation that this process runs in.
 std::unique_ptr<HostLauncher> slurm_launcher();
+// The ranks of a PMIx job: those of other hosts are there already.
+struct RankedRun;
+Result<std::unique_ptr<HostLauncher>> pmix_launcher(const RankedRun& run);
 // The hosts of that allocation, as Slurm gave them out: a slot for each task, and the addresses that Slurm has. Blocks while
 // scontrol is asked. An error: there is no allocation, or scontrol fails.
 Result<std::vector<Host>> slurm_hosts();
