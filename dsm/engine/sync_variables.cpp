@@ -52,6 +52,36 @@ constexpr const char* name_of(Type type) {
   return "";
 }
 
+// "for thread 3 to end"; empty: the call's own variable is what the node waits for.
+std::string name_of(const WaitedFor& waits_for) {
+  const std::uint64_t what = waits_for.what;
+  switch (waits_for.kind) {
+    case WaitedFor::Kind::kVariable:
+      return {};
+    case WaitedFor::Kind::kThreadEnd:
+      return fmt::format("for thread {} to end", what);
+    case WaitedFor::Kind::kAllThreadEnds:
+      return "for all other threads to end";
+    case WaitedFor::Kind::kThreadToRun:
+      return "for a thread to run";
+    case WaitedFor::Kind::kBarrier:
+      return fmt::format("for others to come to the barrier at {:#x}", what);
+    case WaitedFor::Kind::kMutex:
+      return fmt::format("for the mutex at {:#x}", what);
+    case WaitedFor::Kind::kSpinLock:
+      return fmt::format("for the spin lock at {:#x}", what);
+    case WaitedFor::Kind::kReadWriteLock:
+      return fmt::format("for the read-write lock at {:#x}", what);
+    case WaitedFor::Kind::kSemaphore:
+      return fmt::format("for the semaphore at {:#x} to be posted", what);
+    case WaitedFor::Kind::kCondition:
+      return fmt::format("for a signal of the condition at {:#x}", what);
+    case WaitedFor::Kind::kOnce:
+      return fmt::format("for the end of the function of pthread_once() at {:#x}", what);
+  }
+  return {};
+}
+
 // The format of a kSyncResult.
 constexpr std::uint8_t kResult = 0;
 constexpr std::uint8_t kRegistered = 1;
@@ -341,6 +371,7 @@ void SyncVariables::describe(StateSink& sink) const {
 }
 
 std::string SyncVariables::explain(const ComputeNode& node) const {
+  if (std::string text = name_of(node.call.waits_for); !text.empty()) return text;
   const SyncOp op = node.call.op;
   const auto what = [&]() -> const char* {
     switch (op) {

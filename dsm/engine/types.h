@@ -69,6 +69,25 @@ enum class SyncOp : std::uint8_t {
 };
 inline constexpr SyncOp kLastSyncOp = SyncOp::kGather;
 
+// What a node waits for in the program's words, where a runtime on top of the machine makes the call. For texts only.
+struct WaitedFor {
+  enum class Kind : std::uint8_t {
+    kVariable,       // the call's own
+    kThreadEnd,      // what: the thread's number
+    kAllThreadEnds,  // of the others
+    kThreadToRun,
+    kBarrier,  // what: the address, here and below
+    kMutex,
+    kSpinLock,
+    kReadWriteLock,
+    kSemaphore,
+    kCondition,
+    kOnce,
+  };
+  Kind kind = Kind::kVariable;
+  std::uint64_t what = 0;
+};
+
 struct SyncCall {
   SyncOp op = SyncOp::kWordLoad;
   std::uint32_t id = 0;
@@ -76,6 +95,7 @@ struct SyncCall {
   std::uint64_t second = 0;
   bool releases = false;  // the cluster's earlier writes are visible everywhere before the home acts
   LockId lock{0};         // kConditionWait
+  WaitedFor waits_for = {};
 };
 
 // Where the master copies of an allocation's pages are.

@@ -54,7 +54,8 @@ int wait_in_memory(Condition& condition, pthread_mutex_t* mutex, const timespec*
     release_for_wait(mutex, &count);
     while (condition.permits == 0 || condition.signals == began) {
       if (deadline == nullptr) {
-        guard.wait(wait_of(&condition), "pthread_cond_wait()");
+        guard.wait(wait_of(&condition), "pthread_cond_wait()",
+                   object_at(WaitedFor::Kind::kCondition, &condition));
       } else if (!guard.sleep_before(*deadline, clock)) {
         result = ETIMEDOUT;
         break;

@@ -36,19 +36,30 @@ Guard::~Guard() {
   if (started()) calling_node_of("pthread").unlock(lock_);
 }
 
-void Guard::wait(unsigned condition, const char* call) {
+namespace {
+
+void call_machine(const char* call, const SyncCall& sync) {
+  Host& host = joined_host(call);
+  (void)host.sync(calling_node_of(call).local(), sync);
+}
+
+}  // namespace
+
+void Guard::wait(unsigned condition, const char* call, const WaitedFor& what) {
   if (!started()) fail_alone(call);
-  calling_node_of(call).condition_wait(condition, lock_);
+  call_machine(call,
+               {.op = SyncOp::kConditionWait, .id = condition, .lock = LockId(lock_), .waits_for = what});
+}
+
+void wait_for_semaphore(unsigned semaphore, const char* call, const WaitedFor& what) {
+  call_machine(call, {.op = SyncOp::kSemaphoreWait, .id = semaphore, .waits_for = what});
 }
 
 void Guard::wait_at(const void* condition, const char* call) {
   if (!started()) fail_alone(call);
-  (void)calling_node_of(call);
-  Host& host = joined_host(call);
-  (void)host.sync(static_cast<unsigned>(host.current_node()),
-                  {.op = SyncOp::kConditionWait,
-                   .id = object_id(call, condition, kConditions, host.shape().heap_pages),
-                   .lock = LockId(lock_)});
+  call_machine(call, {.op = SyncOp::kConditionWait,
+                      .id = object_id(call, condition, kConditions, joined_host(call).shape().heap_pages),
+                      .lock = LockId(lock_)});
 }
 
 void Guard::wake(unsigned condition) {

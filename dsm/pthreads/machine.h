@@ -30,6 +30,7 @@
 
 #include "base/limits.h"
 #include "dsm/api.h"
+#include "dsm/engine/types.h"
 #include "dsm/pthreads/stacks.h"
 
 namespace braid::dsm::pthreads {
@@ -155,8 +156,8 @@ class Guard {
   Guard(const Guard&) = delete;
   Guard& operator=(const Guard&) = delete;
   // Frees the lock, waits until wake() was called with the same condition, and takes it again; may return without.
-  // `call`: for the message that nobody can, before the machine is started.
-  void wait(unsigned condition, const char* call);
+  // `call`: for the message that nobody can, before the machine is started. `what`: for messages of what it waits for.
+  void wait(unsigned condition, const char* call, const WaitedFor& what);
   // The same with the condition of the machine at that address.
   void wait_at(const void* condition, const char* call);
   void wake(unsigned condition);  // all that wait
@@ -166,6 +167,14 @@ class Guard {
  private:
   unsigned lock_;
 };
+
+// Node::semaphore_wait() of the calling compute node; `what`: for messages of what it waits for.
+void wait_for_semaphore(unsigned semaphore, const char* call, const WaitedFor& what);
+
+// An object of the program, for these messages.
+inline WaitedFor object_at(WaitedFor::Kind kind, const void* object) {
+  return {kind, reinterpret_cast<std::uintptr_t>(object)};
+}
 
 // Whether a clock of the program's choice, CLOCK_MONOTONIC or CLOCK_REALTIME, shows `deadline` or later.
 bool has_come_to(clockid_t clock, const timespec& deadline);

@@ -119,7 +119,7 @@ int lock_in_memory(Guard& guard, Mutex& mutex, const timespec* deadline, clockid
       continue;
     }
     mutex.awaited = 1;
-    guard.wait(wait_of(&mutex), "pthread_mutex_lock()");
+    guard.wait(wait_of(&mutex), "pthread_mutex_lock()", object_at(WaitedFor::Kind::kMutex, &mutex));
   }
   mutex.holder = caller;
   mutex.count = 1;
@@ -282,7 +282,7 @@ int WRAPPED(pthread_spin_lock)(pthread_spinlock_t* lock) {
     if ((spin.state & ~kAwaited) == caller_index()) return EDEADLK;
     while (spin.state != 0 && spin.state != kAwaited) {
       spin.state |= kAwaited;
-      guard.wait(wait_of(&spin), "pthread_spin_lock()");
+      guard.wait(wait_of(&spin), "pthread_spin_lock()", object_at(WaitedFor::Kind::kSpinLock, &spin));
     }
     // After a wait others may still be waiting.
     spin.state |= caller_index();

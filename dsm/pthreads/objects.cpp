@@ -38,7 +38,10 @@ int wait_at(const Barrier& barrier, unsigned index) {
   const std::int64_t before = node.fetch_add(index, 1);
   const std::int64_t episode = before >> 32;
   const unsigned semaphore = kBarrierSemaphores + 2 * index + static_cast<unsigned>(episode & 1);
-  if ((before & 0xffff'ffff) + 1 < count) return node.semaphore_wait(semaphore), 0;
+  if ((before & 0xffff'ffff) + 1 < count) {
+    wait_for_semaphore(semaphore, kCall, object_at(WaitedFor::Kind::kBarrier, &barrier));
+    return 0;
+  }
   node.store(index, (episode + 1) << 32);
   if (count > 1) node.semaphore_post(semaphore, count - 1);
   return PTHREAD_BARRIER_SERIAL_THREAD;
@@ -46,6 +49,7 @@ int wait_at(const Barrier& barrier, unsigned index) {
 
 // As the C library's static initialiser: zeros.
 struct ReadWriteLock {
+  static constexpr WaitedFor::Kind kKind = WaitedFor::Kind::kReadWriteLock;
   std::uint32_t readers;
   std::uint32_t writer;  // a thread's index and 1
   std::uint32_t awaited;
@@ -53,6 +57,7 @@ struct ReadWriteLock {
 static_assert(sizeof(ReadWriteLock) <= sizeof(pthread_rwlock_t));
 
 struct Semaphore {
+  static constexpr WaitedFor::Kind kKind = WaitedFor::Kind::kSemaphore;
   std::uint32_t value;
   std::uint32_t awaited;
 };
@@ -81,7 +86,7 @@ int wait_or_give_up(const char* call, Object& object, const Wait& wait, int busy
       continue;
     }
     object.awaited = 1;
-    guard.wait(wait_of(&object), call);
+    guard.wait(wait_of(&object), call, object_at(Object::kKind, &object));
   }
   return 0;
 }
@@ -140,7 +145,8 @@ bool begin_once(pthread_once_t* control) {
   keep_order();
   if (__atomic_load_n(control, __ATOMIC_ACQUIRE) == kDone && seen_at(control) == control) return false;
   Guard guard(guard_of(control));
-  while (*control == kRuns) guard.wait(wait_of(control), "pthread_once()");
+  while (*control == kRuns)
+    guard.wait(wait_of(control), "pthread_once()", object_at(WaitedFor::Kind::kOnce, control));
   if (*control == kDone) {
     keep_order();
     seen_at(control) = control;

@@ -198,7 +198,7 @@ bool is_ending() {
 
 void serve_jobs(unsigned cluster) {
   for (;;) {
-    calling_node_of("pthread").semaphore_wait(kJobSemaphore + cluster);
+    wait_for_semaphore(kJobSemaphore + cluster, "pthread", {WaitedFor::Kind::kThreadToRun});
     if (is_ending()) return;
     start_jobs(cluster);
   }
@@ -228,7 +228,8 @@ unsigned node_number(unsigned cluster, unsigned local) {
 
 [[noreturn]] void serve_node(unsigned cluster, unsigned local) {
   for (;;) {
-    calling_node_of("pthread").semaphore_wait(kJobSemaphore + node_number(cluster, local));
+    wait_for_semaphore(kJobSemaphore + node_number(cluster, local), "pthread",
+                       {WaitedFor::Kind::kThreadToRun});
     run_thread_of_node(shared().threads[shared().jobs[cluster][local]]);
   }
 }
@@ -416,6 +417,10 @@ Thread* thread_of(pthread_t name) {
   return is_one ? thread : nullptr;
 }
 
+void wait_for_end(const Thread& thread, const char* call) {
+  wait_for_semaphore(index_of(thread), call, {WaitedFor::Kind::kThreadEnd, index_of(thread)});
+}
+
 int join(pthread_t name, void** result, bool waits) {
   Thread* const thread = thread_of(name);
   if (thread == nullptr) return ESRCH;
@@ -429,7 +434,7 @@ int join(pthread_t name, void** result, bool waits) {
   }
   if (!started()) fail_alone("pthread_join()");
   if (thread != shared().threads.data())
-    calling_node_of("pthread_join()").semaphore_wait(index_of(*thread));
+    wait_for_end(*thread, "pthread_join()");
   else
     refuse("pthread_join() of main()", "main() ends with the program");
   *result = thread->result;
@@ -448,7 +453,7 @@ int detach(pthread_t name) {
     thread->detached = true;
     if (!thread->done) return 0;
   }
-  calling_node_of("pthread_detach()").semaphore_wait(index_of(*thread));
+  wait_for_end(*thread, "pthread_detach()");
   const Guard guard(kThreadsLock);
   thread->used = false;
   return 0;
@@ -470,7 +475,7 @@ int detach(pthread_t name) {
   if (started()) {
     Guard guard(kThreadsLock);
     shared().main_waits = true;
-    while (shared().live > 0) guard.wait(kThreadEnds, "pthread_exit()");
+    while (shared().live > 0) guard.wait(kThreadEnds, "pthread_exit()", {WaitedFor::Kind::kAllThreadEnds});
   }
   ::exit(0);
 }

@@ -7,6 +7,7 @@ and compared.
 
 import json
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -135,6 +136,23 @@ class Pthreads(unittest.TestCase):
                 ended = self.run_thread(body, "atexit(late);", expect=3,
                                         before="#include <err.h>\nstatic void late(void) { usleep(600000); }")
                 self.assertIn("exited with status 3", ended.stderr)
+
+    def test_what_threads_wait_for_is_told_in_the_programs_words(self):
+        self.build("#include <pthread.h>\n#include <semaphore.h>\n#include <stdio.h>\n"
+                   "static pthread_t t[4]; static sem_t s; static pthread_barrier_t two; static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
+                   "static void* f(void* p) { if (p == &s) sem_wait(&s); else if (p == &two) pthread_barrier_wait(&two);"
+                   " else { pthread_mutex_lock(&m); pthread_exit(0); }\n return 0; }\n"
+                   "int main(void) { sem_init(&s, 0, 0); pthread_barrier_init(&two, 0, 2); pthread_mutex_lock(&m);\n"
+                   'printf("%p %p %p\\n", (void*)&s, (void*)&two, (void*)&m); fflush(stdout);\n'
+                   "pthread_create(t, 0, f, &s); pthread_create(t + 1, 0, f, &two); pthread_create(t + 2, 0, f, 0);\n"
+                   "pthread_join(t[1], 0); return 0; }\n")
+        done = live(2, "./a", folder=self.folder, expect=70, options=("--watchdog", "1"))
+        semaphore, barrier, mutex = done.stdout.split("] ")[1].split()
+        waits = re.findall(r"compute node \d+ waits (.*)", done.stderr)
+        for text in ("for thread 2 to end", f"for the semaphore at {semaphore} to be posted",
+                     f"for others to come to the barrier at {barrier}", "for a thread to run"):
+            self.assertIn(text, [wait.split(";")[0] for wait in waits], done.stderr)
+        self.assertTrue(any(wait.startswith(f"for the lock at {mutex}, ") for wait in waits), done.stderr)
 
     def test_ends_of_the_program(self):
         self.assertEqual(self.run_thread("", after='pthread_create(&name, 0, f, 0); printf("main\\n"); pthread_exit(0);').stdout,

@@ -96,12 +96,12 @@ class Simulated(unittest.TestCase):
                     self.assertEqual(result(done), expected)
                     self.assertEqual(self.simulate(machine[0] * machine[1], *arguments, machine=machine)[1], trace)
 
-    def run_threads(self, thread, main, expect=0, machine=(2, 2), options=()):
+    def run_threads(self, thread, main, expect=0, machine=(2, 2), options=(), before=""):
         """Thread function f() and main(), which has room for three names."""
         (self.folder / "a.c").write_text(
             "#include <pthread.h>\n#include <semaphore.h>\n#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\n"
             "static pthread_t t[9]; static sem_t s, for_ever; static int number;\n"
-            "static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;\n"
+            f"static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;\n{before}\n"
             f"static void* f(void* p) {{ {thread}\n return p; }}\n"
             f"int main(void) {{ sem_init(&s, 0, 0); sem_init(&for_ever, 0, 0);\n{main}\n return 0; }}\n")
         self.build(self.folder / "a.c", native=False)
@@ -148,6 +148,22 @@ class Simulated(unittest.TestCase):
                                 'printf("%p\\n", (void*)&mutex); pthread_mutex_lock(&mutex);'
                                 " pthread_create(t, 0, f, 0); pthread_join(*t, 0);", expect=1)
         self.assertIn(f"waits for the lock at {done.stdout.strip()}, which", done.stderr)
+
+    def test_what_threads_wait_for_is_told_in_the_programs_words(self):
+        done = self.run_threads(
+            "const long me = (long)p; if (me == 1) sem_wait(&for_ever); if (me == 2) pthread_barrier_wait(&two);"
+            " if (me == 3) pthread_rwlock_rdlock(&lock); if (me == 4) { pthread_mutex_lock(&mutex); pthread_cond_wait(&c, &mutex); }",
+            "pthread_barrier_init(&two, 0, 2); pthread_rwlock_wrlock(&lock);"
+            ' printf("%p %p %p %p\\n", (void*)&for_ever, (void*)&two, (void*)&lock, (void*)&c);'
+            " for (long i = 1; i < 5; ++i) pthread_create(&t[i], 0, f, (void*)i); pthread_join(t[3], 0);",
+            machine=(3, 2), expect=1,
+            before="static pthread_barrier_t two; static pthread_rwlock_t lock; static pthread_cond_t c = PTHREAD_COND_INITIALIZER;")
+        semaphore, barrier, lock, condition = done.stdout.split()
+        waits = [re.sub(r", which is at cluster \d$", "", wait) for wait in re.findall(r"compute node \d+ waits (.*)", done.stderr)]
+        self.assertEqual(sorted(waits), sorted([
+            "for thread 3 to end", "for a thread to run", f"for the semaphore at {semaphore} to be posted",
+            f"for others to come to the barrier at {barrier}", f"for the read-write lock at {lock}",
+            f"for a signal of the condition at {condition}"]), done.stderr)
 
     def test_a_program_for_simulation_names_the_command(self):
         self.run_threads("", "")
