@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 
+#include "base/hex.h"
 #include "stack/wire/addresses.h"
 #include "tools/braid/version.h"
 
@@ -14,27 +15,17 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr char kDigits[] = "0123456789abcdef";
-
 std::string hexadecimal(const std::string& bytes) {
-  std::string text;
-  for (const char byte : bytes) {
-    text += kDigits[static_cast<unsigned char>(byte) >> 4];
-    text += kDigits[static_cast<unsigned char>(byte) & 15];
-  }
+  std::string text(2 * bytes.size(), '\0');
+  write_hex(std::as_bytes(std::span(bytes)), text.data());
   return text;
 }
 
 // Throws Json::exception for what is none.
 std::string from_hexadecimal(const std::string& text) {
-  const std::string_view digits = kDigits;
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < text.size(); i += 2) {
-    const std::size_t high = digits.find(text[i]), low = digits.find(text[i + 1]);
-    if (high == std::string::npos || low == std::string::npos)
-      throw Json::other_error::create(500, "a digit is none", nullptr);
-    bytes += static_cast<char>(high << 4 | low);
-  }
+  std::string bytes(text.size() / 2, '\0');
+  if (!read_hex(text, std::as_writable_bytes(std::span(bytes))))
+    throw Json::other_error::create(500, "a digit is none", nullptr);
   return bytes;
 }
 
