@@ -14,13 +14,10 @@
 #include "proxy/udp/socket_waker.h"
 #include "proxy/udp/udp_frames.h"
 #include "proxy/udp/udp_receiver.h"
+#include "proxy/udp/udp_socket.h"
 #include "proxy/udp/udp_transmitter.h"
 
 namespace braid::proxy {
-
-// The longest IP packet, headers included, that the kernel's route from `own` to `peer` takes now. An error: there is no
-// route, or no such address here.
-Result<std::uint32_t> path_mtu(stack::Ipv4Address own, stack::Ipv4Address peer);
 
 struct UdpQueueOptions {
   UdpEnd own;

@@ -1,6 +1,5 @@
 #include "proxy/udp/udp_receiver.h"
 
-#include <linux/errqueue.h>
 #include <linux/udp.h>
 
 #include <algorithm>
@@ -96,26 +95,6 @@ MutableBytes UdpReceiver::next_segment(Arrived& arrived) {
   }
   arrived.taken += bytes;
   return frames_.arrival(arrived.from, {payload, bytes});
-}
-
-void UdpReceiver::drain_errors() {
-  for (std::size_t i = 0; i < kMaxBurst; ++i) {
-    alignas(cmsghdr) std::array<std::byte, 256> control;
-    std::byte payload;
-    iovec vector{&payload, 1};
-    msghdr message{};
-    message.msg_iov = &vector;
-    message.msg_iovlen = 1;
-    message.msg_control = control.data();
-    message.msg_controllen = control.size();
-    if (::recvmsg(socket_, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return;
-    for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
-      if (c->cmsg_level != IPPROTO_IP || c->cmsg_type != IP_RECVERR) continue;
-      sock_extended_err why;
-      std::memcpy(&why, CMSG_DATA(c), sizeof why);
-      if (why.ee_origin == SO_EE_ORIGIN_ICMP) icmp_errors_.add();
-    }
-  }
 }
 
 }  // namespace braid::proxy

@@ -21,6 +21,7 @@
 #include "base/counters.h"
 #include "proxy/nic/nic_queue.h"
 #include "proxy/udp/udp_frames.h"
+#include "proxy/udp/udp_socket.h"
 
 namespace braid::proxy {
 
@@ -32,7 +33,7 @@ class UdpReceiver {
   // As NicQueue::receive(); asks the kernel only when everything that it brought before has been taken.
   std::size_t receive(std::span<MutableBytes> frames);
   // The messages of ICMP that wait for this socket are counted and dropped.
-  void drain_errors();
+  void drain_errors() { icmp_errors_.add(take_icmp_errors(socket_)); }
 
   std::uint64_t icmp_errors() const { return icmp_errors_.get(); }
 
