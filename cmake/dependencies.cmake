@@ -16,9 +16,14 @@ find_library(BRAID_HWLOC hwloc REQUIRED)
 find_path(BRAID_PMIX_INCLUDE pmix.h PATH_SUFFIXES ${CMAKE_LIBRARY_ARCHITECTURE}/pmix2/include
   PATHS /usr/lib REQUIRED DOC "libpmix 4: install libpmix-dev (tools/install_packages)")
 
-if(BRAID_DPDK)
+if(BRAID_DPDK OR BRAID_XDP)
   find_package(PkgConfig REQUIRED)
+endif()
+if(BRAID_DPDK)
   pkg_check_modules(DPDK REQUIRED libdpdk)
+endif()
+if(BRAID_XDP)
+  pkg_check_modules(XDP REQUIRED libxdp libbpf)
 endif()
 
 # For the stack trace of a program that crashes: libbacktrace, and the demangler that takes no memory of the heap. Both are

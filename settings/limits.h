@@ -10,6 +10,7 @@ namespace braid::settings {
 
 inline constexpr std::uint32_t kMinMtuBytes = 576;   // what every IPv4 host must take (RFC 791)
 inline constexpr std::uint32_t kMaxMtuBytes = 9000;  // the usual jumbo frame: two pages and their headers
+inline constexpr std::uint32_t kMaxXdpMtuBytes = 4096 - 256 - 14;  // a frame and Linux's room lie in a page
 inline constexpr std::uint32_t kMaxWindowPackets = 256;
 // Timestamps count 64 ns in 32 bits; the order of two is known within half of that range.
 inline constexpr std::uint32_t kMaxPeerDeathMs = 137'000;
@@ -39,5 +40,9 @@ inline constexpr const char kNoFragments[] =
 // The same of the kernel's UDP.
 inline constexpr const char kNoFragmentsOverUdp[] =
     "over the kernel's UDP, which takes whole datagrams only; take transport";
+
+// And of AF_XDP.
+inline constexpr const char kNoFragmentsOverXdp[] =
+    "over AF_XDP, which leaves fragments to the kernel: only the first says for which proxy it is; take transport";
 
 }  // namespace braid::settings

@@ -20,7 +20,8 @@ namespace braid::settings {
 template <>
 struct Words<LinkConfig::Kind> {
   using E = LinkConfig::Kind;
-  static constexpr Word<E> kAll[] = {{"shm", E::kShm}, {"ethdev", E::kEthdev}, {"udp", E::kUdp}};
+  static constexpr Word<E> kAll[] = {
+      {"shm", E::kShm}, {"ethdev", E::kEthdev}, {"udp", E::kUdp}, {"af_xdp", E::kXdp}};
 };
 
 namespace {
@@ -33,7 +34,9 @@ using L = LinkConfig;
 constexpr Setting kLink[] = {
     declare<&L::kind>(
         {.name = "kind",
-         .help = "memory shared with one peer (shm), a DPDK port (ethdev), or the kernel's UDP (udp)"}),
+         .help =
+             "memory shared with one peer (shm), a DPDK port (ethdev), the kernel's UDP (udp), or the interface that has the "
+             "address, through AF_XDP (af_xdp)"}),
     declare<&L::fd>(
         {.name = "fd", .help = "shm: the wire's memory, an inherited descriptor; -1: none", .least = -1}),
     declare<&L::first_side>({.name = "first_side", .help = "shm: which of the two sides this node is"}),
@@ -71,11 +74,13 @@ std::optional<Conflict> link_can_steer(const L& link) {
     return std::nullopt;
   return Conflict{{"steering"}, "only an ethdev link has a NIC that can steer packets; set auto or handoff"};
 }
-// What lies behind a udp link is the kernel's business.
+// What lies behind a link with an address of the kernel's is the kernel's business.
 std::optional<Conflict> link_has_stations(const L& link) {
-  if (link.kind != L::Kind::kUdp) return std::nullopt;
-  const auto conflict = [](const char* key) {
-    return Conflict{{key}, "is the kernel's business on a udp link; leave it out"};
+  if (!is_addressed_by_kernel(link.kind)) return std::nullopt;
+  const auto conflict = [&](const char* key) {
+    return Conflict{
+        {key},
+        fmt::format("is the kernel's business on a link of kind {}; leave it out", word_of(link.kind))};
   };
   if (!link.mac.empty()) return conflict("mac");
   if (link.prefix_bits != 0) return conflict("prefix_bits");
@@ -85,7 +90,8 @@ std::optional<Conflict> link_has_stations(const L& link) {
 constexpr Relation kLinkRelations[] = {
     relation<L, link_has_its_wire>("a shm link has an fd, an ethdev link a device"),
     relation<L, link_can_steer>("only an ethdev link steers by flow or rss"),
-    relation<L, link_has_stations>("a udp link has no mac, prefix_bits or gateway: the kernel has them")};
+    relation<L, link_has_stations>(
+        "a udp or af_xdp link has no mac, prefix_bits or gateway: the kernel has them")};
 constinit const Schema kLinkSchema = {.settings = kLink, .relations = kLinkRelations};
 
 // --- peers
@@ -304,9 +310,11 @@ std::optional<Conflict> links_deliver_fragments(const C& c) {
 std::optional<Conflict> sockets_take_whole_datagrams(const C& c) {
   if (c.transport.fragmentation != stack::Fragmentation::kIp) return std::nullopt;
   for (std::size_t i = 0; i < c.links.size(); ++i)
-    if (c.links[i].kind == L::Kind::kUdp)
-      return Conflict{{"transport.fragmentation", fmt::format("links[{}].kind", i)},
-                      fmt::format("ip is not possible {}", kNoFragmentsOverUdp)};
+    if (is_addressed_by_kernel(c.links[i].kind))
+      return Conflict{
+          {"transport.fragmentation", fmt::format("links[{}].kind", i)},
+          fmt::format("ip is not possible {}",
+                      c.links[i].kind == L::Kind::kUdp ? kNoFragmentsOverUdp : kNoFragmentsOverXdp)};
   return std::nullopt;
 }
 
@@ -422,11 +430,13 @@ std::optional<Conflict> machines_fit(const C& node) {
   const MachinesConfig& m = node.machines;
   if (!m.any()) return std::nullopt;
   for (std::size_t i = 0; i < node.links.size(); ++i)
-    if (node.links[i].kind == L::Kind::kUdp)
+    if (is_addressed_by_kernel(node.links[i].kind))
       return Conflict{
           {fmt::format("links[{}].kind", i), "machines.connect", "machines.accept"},
-          "udp is not possible with other machines: its sockets are those of proxies, and none is that "
-          "of introductions; take ethdev"};
+          fmt::format(
+              "{} is not possible with other machines: its sockets are those of proxies, and none is that of "
+              "introductions; take ethdev",
+              word_of(node.links[i].kind))};
   if (m.slots + node.clusters > kMaxClusters)
     return Conflict{{"machines.slots", "clusters"},
                     fmt::format("{} is out of range; allowed: 1 to {} ({} minus this machine's clusters)",
@@ -472,18 +482,19 @@ constexpr Relation kNodeRelations[] = {
     relation<C, ports_fit<C>>(kPortsFit),
     relation<C, nothing_is_automatic>("transport.mtu_bytes and idle.spins are numbers, not auto"),
     relation<C, links_deliver_fragments>("with a link over af_packet transport.fragmentation is transport"),
-    relation<C, sockets_take_whole_datagrams>("with a udp link transport.fragmentation is transport"),
+    relation<C, sockets_take_whole_datagrams>(
+        "with a udp or af_xdp link transport.fragmentation is transport"),
     relation<C, peers_are_all_others>(
         "peers are all other clusters, each once; no two interfaces have the same "
         "address; a shm link connects two interfaces"),
     relation<C, links_reach_their_peers>("a peer's address is on its link, or the link has a gateway"),
     relation<C, machines_fit>(
         "machines.slots plus clusters is at most 1024; machines.udp_port is not the port of a proxy; machines need "
-        "links that are not udp"),
+        "links that are neither udp nor af_xdp"),
     relation<C, clients_can_attach>("either listen_fd or listen_address is given"),
     relation<C, proxies_have_processors>("processors names one for each proxy, or none"),
     relation<C, sealed_links_have_a_secret>(
-        "with udp or ethdev links, or security.mode required, security.secret_file is given unless security.mode is "
+        "with links that are not shm, or security.mode required, security.secret_file is given unless security.mode is "
         "off")};
 
 }  // namespace

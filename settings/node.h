@@ -17,7 +17,7 @@
 namespace braid::settings {
 
 struct LinkConfig {
-  enum class Kind : std::uint8_t { kShm, kEthdev, kUdp };
+  enum class Kind : std::uint8_t { kShm, kEthdev, kUdp, kXdp };
   Kind kind = Kind::kShm;
   int fd = -1;             // shm: the wire's memory, an inherited descriptor
   bool first_side = true;  // shm: which of the two sides this node is
@@ -28,6 +28,11 @@ struct LinkConfig {
   std::string gateway = {};
   proxy::Steering steering = proxy::Steering::kAuto;
 };
+
+// The node's address on such a link is one of the kernel's, which routes and resolves.
+constexpr bool is_addressed_by_kernel(LinkConfig::Kind kind) {
+  return kind == LinkConfig::Kind::kUdp || kind == LinkConfig::Kind::kXdp;
+}
 
 // A network interface of a peer, and the link to it.
 struct NiConfig {

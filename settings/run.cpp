@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "base/check.h"
 #include "settings/addresses.h"
 #include "settings/limits.h"
 #include "settings/reader.h"
@@ -133,8 +134,8 @@ constexpr Setting kRun[] = {
         {.name = "wire",
          .option = "--wire",
          .help =
-             "what connects the clusters: shared memory between the daemons (shm), the kernel's UDP (udp), or DPDK "
-             "ports (dpdk)",
+             "what connects the clusters: shared memory between the daemons (shm), the kernel's UDP (udp), DPDK "
+             "ports (dpdk), or between hosts AF_XDP (af_xdp)",
          .reason = "needs no privileges",
          .scope = Scope::kLive}),
     declare<&C::protocol>(
@@ -247,6 +248,12 @@ std::optional<Conflict> there_is_another_proxy(const C& c) {
 }
 
 std::optional<Conflict> wire_carries_the_mtu(const C& c) {
+  if (c.wire == Wire::kXdp && c.transport.mtu_bytes > kMaxXdpMtuBytes)
+    return Conflict{
+        {"transport.mtu_bytes", "wire"},
+        fmt::format("{} is too long for wire af_xdp, whose frames fit a page; allowed: {} to {}, or take "
+                    "wire udp",
+                    c.transport.mtu_bytes, kMinMtuBytes, kMaxXdpMtuBytes)};
   if (c.wire != Wire::kDpdk || c.transport.mtu_bytes <= kDpdkMaxMtuBytes) return std::nullopt;
   return Conflict{{"transport.mtu_bytes", "wire"},
                   fmt::format("{} is too long for wire dpdk; allowed: {} to {}, or take wire shm",
@@ -254,9 +261,10 @@ std::optional<Conflict> wire_carries_the_mtu(const C& c) {
 }
 
 std::optional<Conflict> wire_delivers_fragments(const C& c) {
-  if (c.wire == Wire::kUdp && c.transport.fragmentation == stack::Fragmentation::kIp)
+  const bool is_xdp = c.wire == Wire::kXdp;
+  if ((c.wire == Wire::kUdp || is_xdp) && c.transport.fragmentation == stack::Fragmentation::kIp)
     return Conflict{{"transport.fragmentation", "wire"},
-                    fmt::format("ip is not possible {}", kNoFragmentsOverUdp)};
+                    fmt::format("ip is not possible {}", is_xdp ? kNoFragmentsOverXdp : kNoFragmentsOverUdp)};
   if (c.wire != Wire::kDpdk || c.dpdk.kind != DpdkKind::kAfPacket ||
       c.transport.fragmentation != stack::Fragmentation::kIp)
     return std::nullopt;
@@ -391,9 +399,9 @@ constexpr Relation kRunRelations[] = {
         "a quarter of window_kib carries a page of engine.page_bytes with its byte mask: 128 for 16384, 256 for 32768, "
         "512 for 65536"),
     relation<C, there_is_another_proxy>("misdirect needs two proxies and a wire that is not udp"),
-    relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500"),
+    relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500, with af_xdp 3826"),
     relation<C, wire_delivers_fragments>(
-        "with wire udp or dpdk.kind af_packet transport.fragmentation is transport"),
+        "with wire udp, af_xdp or dpdk.kind af_packet transport.fragmentation is transport"),
     relation<C, each_interface_has_a_proxy>("nis is at most proxies"),
     relation<C, dpdk_has_the_ports>("a cluster has at most 32 memif ports: (clusters - 1) * nis"),
     relation<C, interfaces_are_different>(
@@ -413,7 +421,16 @@ constinit const Schema kRunSchema = {.settings = kRun, .sections = kRunSections,
 
 std::uint32_t RunConfig::mtu_bytes() const {
   if (transport.mtu_bytes != 0) return transport.mtu_bytes;
-  return wire == Wire::kDpdk ? kDpdkMaxMtuBytes : kMaxMtuBytes;
+  switch (wire) {
+    case Wire::kDpdk:
+      return kDpdkMaxMtuBytes;
+    case Wire::kXdp:
+      return kMaxXdpMtuBytes;
+    case Wire::kShm:
+    case Wire::kUdp:
+      return kMaxMtuBytes;
+  }
+  CHECK(false);
 }
 
 std::uint32_t RunConfig::live_window_kib() const {

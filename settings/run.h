@@ -17,7 +17,7 @@
 
 namespace braid::settings {
 
-enum class Wire : std::uint8_t { kShm, kUdp, kDpdk };
+enum class Wire : std::uint8_t { kShm, kUdp, kDpdk, kXdp };
 enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
 // What compute nodes and proxies run on: a core each where there are enough, or wherever the kernel lets them.
 enum class Bind : std::uint8_t { kCore, kNone };

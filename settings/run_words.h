@@ -7,7 +7,8 @@ namespace braid::settings {
 
 template <>
 struct Words<Wire> {
-  static constexpr Word<Wire> kAll[] = {{"shm", Wire::kShm}, {"udp", Wire::kUdp}, {"dpdk", Wire::kDpdk}};
+  static constexpr Word<Wire> kAll[] = {
+      {"shm", Wire::kShm}, {"udp", Wire::kUdp}, {"dpdk", Wire::kDpdk}, {"af_xdp", Wire::kXdp}};
 };
 template <>
 struct Words<Protect> {

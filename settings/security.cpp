@@ -8,7 +8,7 @@ namespace braid::settings {
 namespace {
 
 constexpr std::string_view kModeHelp =
-    "which links carry encrypted and authenticated packets: those of wires that can leave the host, udp and dpdk "
+    "which links carry encrypted and authenticated packets: those of wires that can leave the host, that is all but shm "
     "(auto), also those of shared memory (required), or none (off)";
 constexpr std::string_view kModeReason = "a network may have others on it; shared memory has not";
 

@@ -11,17 +11,18 @@ namespace {
 
 using T = TransportConfig;
 constexpr Setting kTransport[] = {
-    declare<&T::mtu_bytes>({.name = "mtu_bytes",
-                            .option = "--mtu",
-                            .unit = "bytes",
-                            .help =
-                                "longest IP packet, bytes; at most 1500 with --wire dpdk; auto: 9000 (shm, "
-                                "udp), 1500 (dpdk), in simulations the value of the model",
-                            .reason = "the most that the wire carries; on shm a page fits in one packet",
-                            .least = kMinMtuBytes,
-                            .most = kMaxMtuBytes,
-                            .automatic = 0,
-                            .agreed = true}),
+    declare<&T::mtu_bytes>(
+        {.name = "mtu_bytes",
+         .option = "--mtu",
+         .unit = "bytes",
+         .help =
+             "longest IP packet, bytes; at most 1500 with --wire dpdk, 3826 with af_xdp; auto: 9000 (shm, "
+             "udp), 1500 (dpdk), 3826 (af_xdp), in simulations the value of the model",
+         .reason = "the most that the wire carries; on shm a page fits in one packet",
+         .least = kMinMtuBytes,
+         .most = kMaxMtuBytes,
+         .automatic = 0,
+         .agreed = true}),
     declare<&T::fragmentation>(
         {.name = "fragmentation",
          .option = "--fragmentation",

@@ -14,6 +14,9 @@
 #ifdef BRAID_WITH_DPDK
 #include "proxy/nic/ethdev.h"
 #endif
+#ifdef BRAID_WITH_XDP
+#include "proxy/xdp/xdp_wire.h"
+#endif
 
 namespace braid::proxy {
 
@@ -40,8 +43,7 @@ Faults faults_of(const NodeConfig& config, std::uint16_t link, unsigned queue) {
   return f;
 }
 
-#ifdef BRAID_WITH_DPDK
-void count_steering(Steering way, ProxyCounters& counters) {
+[[maybe_unused]] void count_steering(Steering way, ProxyCounters& counters) {
   switch (way) {
     case Steering::kFlow:
       return counters.links_by_flow.add();
@@ -52,7 +54,33 @@ void count_steering(Steering way, ProxyCounters& counters) {
       return counters.links_by_handoff.add();
   }
 }
-#endif
+
+// Of a link whose ways are the kernel's: the kernel resolves, so a peer's station follows from its address, and nobody is
+// asked for it. `reached`: gets the address of each. An error: the path takes no packets of transport.mtu_bytes.
+Result<void> reach_peers(NodeConfig& config, std::uint16_t index, stack::Ipv4Address own,
+                         std::vector<stack::Ipv4Address>* reached = nullptr) {
+  for (PeerConfig& peer : config.peers) {
+    const auto reach = [&](const std::string& address, std::string& mac) -> Result<void> {
+      const stack::Ipv4Address theirs = *stack::Ipv4Address::parse(address);
+      const Result<std::uint32_t> bytes = path_mtu(own, theirs);
+      if (!bytes) return error("links[{}]: cluster {}: {}", index, peer.cluster, bytes.error().text);
+      if (*bytes < config.transport.mtu_bytes)
+        return error(
+            "transport.mtu_bytes is {} but the way from {} to cluster {} ({}) takes packets of {}: set at most {}",
+            config.transport.mtu_bytes, own.to_string(), peer.cluster, address, *bytes, *bytes);
+      mac = station_of(theirs).to_string();
+      if (reached != nullptr) reached->push_back(theirs);
+      return {};
+    };
+    if (peer.link == index)
+      if (const Result<void> r = reach(peer.address, peer.mac); !r) return r;
+    for (NiConfig& ni : peer.more_nis) {
+      if (ni.link != index) continue;
+      if (const Result<void> r = reach(ni.address, ni.mac); !r) return r;
+    }
+  }
+  return {};
+}
 
 }  // namespace
 
@@ -87,6 +115,8 @@ Result<void> Links::open_link(NodeConfig& config, std::uint16_t link, unsigned& 
       return open_wire(config, link);
     case LinkConfig::Kind::kUdp:
       return open_sockets(config, link);
+    case LinkConfig::Kind::kXdp:
+      return open_xdp(config, link, counters);
     case LinkConfig::Kind::kEthdev:
       return open_device(config, link, port++, counters);
   }
@@ -145,46 +175,60 @@ Result<void> Links::open_wire(const NodeConfig& config, std::uint16_t index) {
   return {};
 }
 
-// The stations of a udp link follow from the addresses, so nobody is asked for them.
 Result<void> Links::open_sockets(NodeConfig& config, std::uint16_t index) {
   LinkConfig& link = config.links[index];
   const stack::Ipv4Address own =
       *stack::Ipv4Address::parse(link.address.empty() ? config.address : link.address);
   link.mac = station_of(own).to_string();
   if (config.mac.empty()) config.mac = link.mac;
-  for (PeerConfig& peer : config.peers) {
-    const auto reach = [&](const std::string& address, std::string& mac) -> Result<void> {
-      const stack::Ipv4Address theirs = *stack::Ipv4Address::parse(address);
-      const Result<std::uint32_t> bytes = path_mtu(own, theirs);
-      if (!bytes) return error("links[{}]: cluster {}: {}", index, peer.cluster, bytes.error().text);
-      if (*bytes < config.transport.mtu_bytes)
-        return error(
-            "transport.mtu_bytes is {} but the way from {} to cluster {} ({}) takes packets of {}: set at most {}",
-            config.transport.mtu_bytes, own.to_string(), peer.cluster, address, *bytes, *bytes);
-      mac = station_of(theirs).to_string();
-      return {};
-    };
-    if (peer.link == index)
-      if (const Result<void> r = reach(peer.address, peer.mac); !r) return r;
-    for (NiConfig& ni : peer.more_nis) {
-      if (ni.link != index) continue;
-      if (const Result<void> r = reach(ni.address, ni.mac); !r) return r;
-    }
+  if (const Result<void> r = reach_peers(config, index, own); !r) return r;
+  const Result<std::shared_ptr<SocketWaker>> waker = this->waker(index);
+  if (!waker) return waker.error();
+  for (unsigned p = 0; p < config.proxies; ++p) {
+    UdpQueueOptions options;
+    options.own = {own, static_cast<std::uint16_t>(config.udp_port + p)};
+    options.max_frame_bytes = config.transport.mtu_bytes + kEthernetHeaderBytes;
+    Result<std::unique_ptr<UdpQueue>> queue = UdpQueue::open(options, *waker);
+    if (!queue) return error("links[{}]: {}", index, queue.error().text);
+    add(config, p, index, std::move(*queue));
   }
+  return {};
+}
+
+// The one waker of all sockets.
+Result<std::shared_ptr<SocketWaker>> Links::waker(std::uint16_t index) {
   if (waker_ == nullptr) {
     Result<std::unique_ptr<SocketWaker>> waker = SocketWaker::start();
     if (!waker) return error("links[{}]: {}", index, waker.error().text);
     waker_ = std::move(*waker);
   }
-  for (unsigned p = 0; p < config.proxies; ++p) {
-    UdpQueueOptions options;
-    options.own = {own, static_cast<std::uint16_t>(config.udp_port + p)};
-    options.max_frame_bytes = config.transport.mtu_bytes + kEthernetHeaderBytes;
-    Result<std::unique_ptr<UdpQueue>> queue = UdpQueue::open(options, waker_);
-    if (!queue) return error("links[{}]: {}", index, queue.error().text);
-    add(config, p, index, std::move(*queue));
-  }
+  return waker_;
+}
+
+Result<void> Links::open_xdp([[maybe_unused]] NodeConfig& config, [[maybe_unused]] std::uint16_t index,
+                             [[maybe_unused]] NodeCounters& counters) {
+#ifdef BRAID_WITH_XDP
+  LinkConfig& link = config.links[index];
+  XdpWireOptions options;
+  options.own = *stack::Ipv4Address::parse(link.address.empty() ? config.address : link.address);
+  options.first_port = config.udp_port;
+  options.proxies = config.proxies;
+  options.mtu_bytes = config.transport.mtu_bytes;
+  if (const Result<void> r = reach_peers(config, index, options.own, &options.peers); !r) return r;
+  const Result<std::shared_ptr<SocketWaker>> waker = this->waker(index);
+  if (!waker) return waker.error();
+  Result<XdpWire> wire = open_xdp_wire(options, *waker);
+  if (!wire) return error("links[{}]: {}", index, wire.error().text);
+  link.mac = wire->mac.to_string();
+  if (config.mac.empty()) config.mac = link.mac;
+  for (unsigned q = 0; q < wire->queues.size(); ++q) add(config, q, index, std::move(wire->queues[q]));
+  if (config.proxies == 1) return {};
+  for (unsigned p = 0; p < config.proxies; ++p) count_steering(Steering::kHandoff, counters.proxy[p]);
   return {};
+#else
+  return error("links[{}]: this braidd was built without AF_XDP: build with BRAID_XDP=ON, or take udp",
+               index);
+#endif
 }
 
 Result<void> Links::open_device([[maybe_unused]] const NodeConfig& config,

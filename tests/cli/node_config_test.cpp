@@ -86,6 +86,9 @@ TEST(NodeConfig, NodesOfAHostShareItsAddressWithPortsOfTheirOwn) {
                           "the same ports; nodes that share an address need a udp_port each"));
   }
   NodeConfig node = two_on_another_host(7702);
+  node.links[0] = {.kind = LinkConfig::Kind::kXdp, .device = ""};
+  EXPECT_THAT(node.validate().error().text, HasSubstr("another NI has the same address"))
+      << "an interface serves one";
   node.links[0] = {.kind = LinkConfig::Kind::kEthdev, .device = "net_null0"};
   const Result<void> no_kernel = node.validate();
   ASSERT_FALSE(no_kernel.ok());
@@ -307,7 +310,8 @@ TEST(NodeConfig, SealedLinksNeedASecret) {
       HasSubstr("key 'security.secret_file': is missing: packets of links[0] (shm) are encrypted and "
                 "authenticated with a secret; make one with 'braid secret FILE', copy the file to every node "
                 "and name it here, or set security.mode to off"));
-  for (const LinkConfig::Kind kind : {LinkConfig::Kind::kUdp, LinkConfig::Kind::kEthdev}) {
+  for (const LinkConfig::Kind kind :
+       {LinkConfig::Kind::kUdp, LinkConfig::Kind::kEthdev, LinkConfig::Kind::kXdp}) {
     node.links[0] = {.kind = kind, .fd = -1, .first_side = true, .device = "net_tap0"};
     node.security = {};
     EXPECT_THAT(node.validate().error().text, HasSubstr("key 'security.secret_file': is missing"));
@@ -353,6 +357,9 @@ TEST(NodeConfig, LinkThatPutsFragmentsTogetherIsRefusedWithFragmentationByIp) { 
                    .device = "net_af_packet0,iface=veth0,qpairs=1"};
   EXPECT_THAT(node.validate().error().text,
               HasSubstr("key 'transport.fragmentation': ip is not possible over af_packet"));
+  node.links[0] = {.kind = LinkConfig::Kind::kXdp, .fd = -1, .first_side = true, .device = ""};
+  EXPECT_THAT(node.validate().error().text,
+              HasSubstr("key 'transport.fragmentation': ip is not possible over AF_XDP"));
   node.transport.fragmentation = stack::Fragmentation::kTransport;
   EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
 }

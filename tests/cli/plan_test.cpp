@@ -65,6 +65,10 @@ TEST(Plan, AWireForEachWayBetweenHosts) {
       EXPECT_EQ(peer.udp_port, nodes[peer.cluster].udp_port);
     }
   }
+  config.wire = settings::Wire::kXdp;
+  const std::vector<proxy::NodeConfig> over_xdp = plan_nodes_of_hosts(config, "run", hosts);
+  EXPECT_EQ(over_xdp[2].links[0].kind, proxy::LinkConfig::Kind::kXdp);
+  EXPECT_EQ(over_xdp[2].peers[0].ni(1).address, "10.0.1.1");
   for (proxy::NodeConfig& node : nodes) {
     node.listen_fd = 3;
     node.security.mode = settings::SecurityMode::kOff;  // the secret is in no plan

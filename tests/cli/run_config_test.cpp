@@ -143,7 +143,7 @@ TEST(RunConfig, RefusesValuesOutOfRange) {
             "run.yaml:1:11: key 'dispatch': 'random' is not allowed; allowed: fixed, rr, round-robin, "
             "least-loaded");
   EXPECT_EQ(refusal("wire: tcp\n"),
-            "run.yaml:1:7: key 'wire': 'tcp' is not allowed; allowed: shm, udp, dpdk");
+            "run.yaml:1:7: key 'wire': 'tcp' is not allowed; allowed: shm, udp, dpdk, af_xdp");
   EXPECT_EQ(refusal("transport: {mtu_bytes: 575}\n"),
             "run.yaml:1:24: key 'transport.mtu_bytes': '575' is not allowed; allowed: auto, or 576 to 9000");
   EXPECT_THAT(refusal("transport: {window_packets: 257}\n"),
@@ -219,6 +219,8 @@ TEST(RunConfig, RefusesFragmentsOverAWireThatPutsThemTogether) {  // IP-2
       "transport, or another wire");
   EXPECT_EQ(refusal(interfaces + "transport: {fragmentation: transport}\n"), "(accepted)");
   EXPECT_EQ(refusal("wire: dpdk\ntransport: {fragmentation: ip}\n"), "(accepted)") << "over memif";
+  EXPECT_THAT(refusal("wire: af_xdp\ntransport: {fragmentation: ip}\n"),
+              HasSubstr("ip is not possible over AF_XDP"));
   settings::Collector<settings::RunConfig> flag;
   ASSERT_TRUE(settings::load_yaml(flag, interfaces, "run.yaml").ok());
   ASSERT_TRUE(flag.set("transport.fragmentation", "ip", "--fragmentation:").ok());
@@ -260,6 +262,10 @@ TEST(RunConfig, WrongFlagIsNamed) {
   ASSERT_TRUE(builder.set("transport.mtu_bytes", "4000", "--mtu:").ok());
   EXPECT_EQ(builder.finish().error().text,
             "--mtu: 4000 is too long for wire dpdk; allowed: 576 to 1500, or take wire shm");
+  ASSERT_TRUE(builder.set("wire", "af_xdp", "--wire:").ok());
+  EXPECT_EQ(
+      builder.finish().error().text,
+      "--mtu: 4000 is too long for wire af_xdp, whose frames fit a page; allowed: 576 to 3826, or take wire udp");
 }
 
 TEST(RunConfig, ContradictionOfOptionAndFileNamesTheOption) {
@@ -275,6 +281,8 @@ TEST(RunConfig, AutoFollowsTheWireAndTheCores) {
   EXPECT_EQ(config.mtu_bytes(), 9000u);
   config.wire = settings::Wire::kDpdk;
   EXPECT_EQ(config.mtu_bytes(), 1500u);
+  config.wire = settings::Wire::kXdp;
+  EXPECT_EQ(config.mtu_bytes(), 3826u);
   config.clusters = 2;
   config.compute = 2;
   config.proxies = 1;

@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/interfaces.h"
 #include "tools/braid/run/topology.h"
 
 namespace braid::cli {
@@ -9,7 +10,7 @@ namespace {
 
 // The network interface that a link uses here; empty: none, or none that is known. Devices of DPDK name it in their arguments.
 std::string interface_of(const proxy::NodeConfig& node, const proxy::LinkConfig& link) {
-  if (link.kind == proxy::LinkConfig::Kind::kUdp)
+  if (settings::is_addressed_by_kernel(link.kind))
     return interface_with(link.address.empty() ? node.address : link.address);
   constexpr std::string_view kName = "iface=";
   const std::size_t at = link.device.find(kName);

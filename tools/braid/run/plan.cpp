@@ -200,7 +200,8 @@ void plan_own_sockets(const settings::RunConfig& config, const std::string& run,
   node.udp_port = port_on(run, host, node.cluster);
   for (unsigned n = 0; n < config.nis; ++n) {
     proxy::LinkConfig link;
-    link.kind = proxy::LinkConfig::Kind::kUdp;
+    link.kind =
+        config.wire == settings::Wire::kXdp ? proxy::LinkConfig::Kind::kXdp : proxy::LinkConfig::Kind::kUdp;
     if (n > 0) link.address = host.addresses[n];
     node.links.push_back(std::move(link));
   }

@@ -152,9 +152,20 @@ void spread(const Arguments& arguments, const Given& given, settings::Collector<
   const Result<settings::RunConfig> config = builder.finish();
   if (!config) refuse(kUsageStatus, config.error().text);
   options.config = *config;
-  if (options.config.wire != settings::Wire::kUdp)
-    refuse(kUsageStatus, fmt::format("--wire {}: between hosts it is udp; leave the option out",
+  const bool is_xdp = options.config.wire == settings::Wire::kXdp;
+  if (options.config.wire != settings::Wire::kUdp && !is_xdp)
+    refuse(kUsageStatus, fmt::format("--wire {}: between hosts it is udp or af_xdp; leave the option out",
                                      settings::word_of(options.config.wire)));
+  for (const Host& host : options.hosts)
+    if (is_xdp && host.clusters > 1)
+      refuse(
+          kUsageStatus,
+          fmt::format(
+              "--wire af_xdp: {} has {} clusters, and an interface serves one; give --per-host 1, or take udp",
+              host.name, host.clusters));
+  if (is_xdp && are_this_machine(options.hosts))
+    refuse(kUsageStatus,
+           "--wire af_xdp: the hosts have addresses of the loopback network, which is no Ethernet; take udp");
 }
 
 // NAME=VALUE, or NAME with the value that it has here.
@@ -245,6 +256,10 @@ int run_application(const Arguments& arguments, const Given& given) {
   options.application = *application;
   prepare_hosts(arguments, given, ranks ? &*ranks : nullptr, builder, options);
   if (options.hosts.empty()) {
+    if (options.config.wire == settings::Wire::kXdp)
+      refuse(
+          kUsageStatus,
+          "--wire af_xdp: is for --hosts or --hostfile, and neither is given; on one host take shm or udp");
     const Result<std::string> daemon = find_daemon(own_folder());
     if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
     options.daemon = *daemon;

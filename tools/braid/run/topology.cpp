@@ -1,8 +1,6 @@
 #include "tools/braid/run/topology.h"
 
-#include <arpa/inet.h>
 #include <hwloc.h>
-#include <ifaddrs.h>
 
 #include <algorithm>
 #include <memory>
@@ -84,19 +82,6 @@ Result<HostProcessors> own_processors(const std::set<std::string>& interfaces) {
   Result<HostProcessors> host = read_topology(processors_of_this_thread(), interfaces);
   if (host) host->quota = own_cpu_quota();
   return host;
-}
-
-std::string interface_with(const std::string& address) {
-  in_addr wanted{};
-  ifaddrs* first = nullptr;
-  if (::inet_pton(AF_INET, address.c_str(), &wanted) != 1 || ::getifaddrs(&first) != 0) return {};
-  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, &::freeifaddrs);
-  for (const ifaddrs* one = all.get(); one != nullptr; one = one->ifa_next) {
-    if (one->ifa_addr == nullptr || one->ifa_addr->sa_family != AF_INET) continue;
-    if (reinterpret_cast<const sockaddr_in*>(one->ifa_addr)->sin_addr.s_addr == wanted.s_addr)
-      return one->ifa_name;
-  }
-  return {};
 }
 
 }  // namespace braid::cli

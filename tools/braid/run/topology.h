@@ -27,7 +27,4 @@ Result<HostProcessors> read_topology(std::span<const unsigned> usable,
 // Of this host, with what this process may use and its quota.
 Result<HostProcessors> own_processors(const std::set<std::string>& interfaces);
 
-// The network interface that has this IPv4 address; empty: none here has it.
-std::string interface_with(const std::string& address);
-
 }  // namespace braid::cli
