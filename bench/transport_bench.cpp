@@ -1,5 +1,5 @@
 // The transport between two processes, a core each: 64-byte messages one way and there and back, 8 KiB
-// messages one way; over the shm wire, the kernel's UDP and memif.
+// messages one way; over the shm wire, the kernel's UDP, memif, and with --veth AF_XDP and AF_PACKET.
 //
 //   stack     one whole protocol stack at each end, driven by its process: what the transport itself costs
 //   service   the same under the client library and its node ("invoker" mode): what an application gets
@@ -41,6 +41,7 @@
 #include "bench/transport/report.h"
 #include "bench/transport/rounds.h"
 #include "bench/transport/system.h"
+#include "bench/transport/veth.h"
 #include "bench/two_processes.h"
 #include "proxy/nic/shm_wire.h"
 #include "proxy/udp/udp_queue.h"
@@ -57,6 +58,7 @@ struct Options {
   int milliseconds = 60;  // of each measurement one way
   bool busy = false;
   bool memif = true;
+  bool veth = false;
   bool realtime = false;
   bench::OutputOptions output;
 };
@@ -70,7 +72,7 @@ std::unique_ptr<proxy::NicQueue> socket_at(const proxy::UdpEnd& own) {
 
 // The systems of one process, the near one or the far one.
 std::vector<bench::NamedSystem> make_systems(const Options& o, bench::Shared& shared, bool near, int wire_fd,
-                                             const std::string& memif_socket,
+                                             const std::string& memif_socket, const auto* veth,
                                              std::shared_ptr<void>& dpdk_ports) {
   constexpr std::uint32_t kShmMtu = 9000;
   std::vector<bench::NamedSystem> systems;
@@ -83,6 +85,11 @@ std::vector<bench::NamedSystem> make_systems(const Options& o, bench::Shared& sh
       {"udp stack", bench::make_bare_stack(socket_at(bench::bare_stack_end(near)), near, kShmMtu)});
   systems.push_back({"udp service", bench::make_invoked_service(socket_at(bench::invoked_service_end(near)),
                                                                 near, kShmMtu)});
+#if defined BRAID_WITH_DPDK && defined BRAID_WITH_XDP
+  if (veth != nullptr) veth->add_systems(near, systems, dpdk_ports);
+#else
+  (void)veth;
+#endif
 #ifdef BRAID_WITH_DPDK
   if (o.memif) {
     constexpr std::uint32_t kMemifMtu = 1500;
@@ -180,17 +187,24 @@ int run(const Options& o) {
     return 1;
   }
   const std::string socket = fmt::format("braid-bench-{}", ::getpid());
+#if defined BRAID_WITH_DPDK && defined BRAID_WITH_XDP
+  const std::unique_ptr<bench::VethPair> veth = o.veth ? std::make_unique<bench::VethPair>() : nullptr;
+#else
+  const std::unique_ptr<int> veth;
+#endif
   std::unique_ptr<BusyProcess> third;
   if (o.busy) third = std::make_unique<BusyProcess>(o.realtime);
   const pid_t far = bench::spawn(1, [&] {
     std::shared_ptr<void> ports;
-    std::vector<bench::NamedSystem> systems = make_systems(o, shared, false, wire.value(), socket, ports);
+    std::vector<bench::NamedSystem> systems =
+        make_systems(o, shared, false, wire.value(), socket, veth.get(), ports);
     if (o.realtime) take_realtime_priority(10);
     bench::run_far_side(shared, systems);
     systems.clear();
   });
   std::shared_ptr<void> ports;
-  std::vector<bench::NamedSystem> systems = make_systems(o, shared, true, wire.value(), socket, ports);
+  std::vector<bench::NamedSystem> systems =
+      make_systems(o, shared, true, wire.value(), socket, veth.get(), ports);
   while (!shared.far_ready.load()) ::usleep(1000);
 
   // Not before DPDK's interrupt thread has brought the links up: it shares the core.
@@ -217,9 +231,16 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_flag("--busy", options.busy, "every round also with a third busy process");
   app.add_flag("--memif,!--no-memif", options.memif, "over DPDK's memif too")->capture_default_str();
+#if defined BRAID_WITH_DPDK && defined BRAID_WITH_XDP
+  app.add_flag(
+      "--veth", options.veth,
+      "over AF_XDP and AF_PACKET too, both on one veth pair between network namespaces (needs root; without memif)");
+#endif
   app.add_flag("--realtime", options.realtime, "before all other programs of the machine (needs root)");
   options.output.add_to(app);
   CLI11_PARSE(app, argc, argv);
+  // DPDK starts once in a process, here in the namespace of the veth.
+  options.memif = options.memif && !options.veth;
   if (const std::optional<int> status = braid::bench::run_against(options.output, argc, argv, options.rounds))
     return *status;
   return braid::run(options);

@@ -21,33 +21,32 @@ using proxy::TxFrame;
 
 constexpr LinkId kLink(0);
 
-stack::StackConfig stack_config(bool near, std::uint32_t mtu_bytes) {
+stack::StackConfig stack_config(bool near, std::uint32_t mtu_bytes, const StackEnds& ends) {
   const auto id = [](bool n) { return stack::StackId{ClusterId(n ? 0 : 1), ProxyId(0)}; };
-  const auto address = [](bool n) { return bare_stack_end(n).address; };
-  const auto mac = [](bool n) { return proxy::station_of(bare_stack_end(n).address); };
   stack::StackConfig c;
   c.local = id(near);
   stack::Interface own;
-  own.address = address(near);
-  own.mac = mac(near);
+  own.address = ends.of(near).address;
+  own.mac = ends.of(near).mac;
   c.interfaces.push_back(own);
+  c.udp_port_base = kStackPort;
   c.mtu_bytes = mtu_bytes;
   c.seed = static_cast<std::uint64_t>(::getpid());
   stack::RemoteStack remote;
   remote.id = id(!near);
-  remote.address = address(!near);
+  remote.address = ends.of(!near).address;
   remote.udp_port = c.udp_port_base;
   remote.link = kLink;
-  remote.mac = mac(!near);
+  remote.mac = ends.of(!near).mac;
   c.remotes.push_back(remote);
   return c;
 }
 
 class BareStack final : public System {
  public:
-  BareStack(std::unique_ptr<NicQueue> queue, bool near, std::uint32_t mtu_bytes)
+  BareStack(std::unique_ptr<NicQueue> queue, bool near, std::uint32_t mtu_bytes, const StackEnds& ends)
       : queue_(std::move(queue)),
-        stack_(stack_config(near, mtu_bytes), monotonic_now()),
+        stack_(stack_config(near, mtu_bytes, ends), monotonic_now()),
         sub_(*stack_.sub_connections()[0]),
         source_(kLargeBytes),
         sink_(kLargeBytes + 64),
@@ -175,11 +174,20 @@ class BareStack final : public System {
 }  // namespace
 
 proxy::UdpEnd bare_stack_end(bool near) {
-  return {stack::Ipv4Address(127, 98, 1, near ? 1 : 2), stack::StackConfig().udp_port_base};
+  return {stack::Ipv4Address(127, 98, 1, near ? 1 : 2), kStackPort};
 }
 
 std::unique_ptr<System> make_bare_stack(std::unique_ptr<NicQueue> queue, bool near, std::uint32_t mtu_bytes) {
-  return std::make_unique<BareStack>(std::move(queue), near, mtu_bytes);
+  const auto end = [](bool n) {
+    const stack::Ipv4Address address = bare_stack_end(n).address;
+    return StackEnd{address, proxy::station_of(address)};
+  };
+  return make_bare_stack(std::move(queue), near, mtu_bytes, {end(true), end(false)});
+}
+
+std::unique_ptr<System> make_bare_stack(std::unique_ptr<NicQueue> queue, bool near, std::uint32_t mtu_bytes,
+                                        const StackEnds& ends) {
+  return std::make_unique<BareStack>(std::move(queue), near, mtu_bytes, ends);
 }
 
 }  // namespace braid::bench

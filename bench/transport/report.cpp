@@ -44,6 +44,14 @@ std::vector<Goal> goals_of(const Figures& f) {
                    figure(f, stack, Test::kSmall) / figure(f, "kernel TCP", Test::kSmall), 1, true});
   goals.push_back({"udp: round trip over the kernel's, invoker",
                    figure(f, service, Test::kTrip) / figure(f, "kernel UDP", Test::kTrip), 1.3, false});
+  if (f.contains("af_xdp stack")) {
+    const auto ratio = [&](Test test) {
+      return figure(f, "af_xdp stack", test) / figure(f, "af_packet stack", test);
+    };
+    goals.push_back({"af_xdp: round trip over af_packet's", ratio(Test::kTrip), 1, false});
+    goals.push_back({"af_xdp: 64 B one way over af_packet's", ratio(Test::kSmall), 1, true});
+    goals.push_back({"af_xdp: 8 KiB one way over af_packet's", ratio(Test::kLarge), 1, true});
+  }
   return goals;
 }
 

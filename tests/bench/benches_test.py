@@ -14,6 +14,9 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hosts"))
+from network import missing_namespaces, missing_xdp  # noqa: E402
+
 BIN = pathlib.Path(sys.argv[1]).resolve()
 RUN = [BIN / "braid", "run", "--quiet", "--clusters", "2", "--compute", "1", "--proxies", "1"]
 LIMIT_S = 60
@@ -76,6 +79,13 @@ class Benches(unittest.TestCase):
         figures = self.measured(BIN / "transport_bench", "--no-memif", "--trips", 100, "--milliseconds", 5, operations=8)
         self.assertGreater(figures["systems"]["udp service"]["round_trip_us_percentiles"]["p50"], 0)
         self.assertGreater(figures["systems"]["shm stack"]["round_trip_us_percentiles"]["p99.9"], 0)
+
+    def test_transport_bench_over_a_veth(self):
+        if reason := missing_namespaces() or missing_xdp():
+            self.skipTest(reason)
+        figures = self.measured(BIN / "transport_bench", "--veth", "--trips", 100, "--milliseconds", 5, operations=10)
+        self.assertGreater(figures["systems"]["af_xdp stack"]["round_trip_us_percentiles"]["p50"], 0)
+        self.assertGreater(figures["systems"]["af_packet stack"]["round_trip_us_percentiles"]["p50"], 0)
 
     def test_dsm_bench(self):
         figures = self.measured(*RUN, BIN / "dsm_bench", "--pages", 40, operations=6)

@@ -2,9 +2,11 @@
 
 import os
 import pathlib
+import socket
 import subprocess
 
 FIRST_NETWORK = "10.77.0."
+AF_XDP = 44
 
 
 def do(*words, **more):
@@ -23,6 +25,15 @@ def missing_namespaces():
     if probe.returncode != 0:
         return f"no network namespace: {probe.stderr.strip()}"
     do("ip", "netns", "delete", name)
+    return ""
+
+
+def missing_xdp():
+    """Why there are no AF_XDP sockets here; empty: there are."""
+    try:
+        socket.socket(AF_XDP, socket.SOCK_RAW).close()
+    except OSError as refused:
+        return f"no AF_XDP sockets: {refused.strerror}"
     return ""
 
 

@@ -15,7 +15,7 @@ import sys
 import tempfile
 import unittest
 
-from network import do
+from network import do, missing_xdp
 from runs import Command, finish, wait_until
 from ssh_network import SshNetwork, missing
 
@@ -130,7 +130,7 @@ class XdpHosts(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    reason = missing() or ("" if shutil.which("ethtool") else "ethtool is not installed")
+    reason = missing() or missing_xdp() or ("" if shutil.which("ethtool") else "ethtool is not installed")
     if reason:
         print(f"skipped: {reason}")
         sys.exit(77)

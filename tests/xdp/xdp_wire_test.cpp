@@ -42,6 +42,9 @@ class XdpWireTest : public ::testing::Test {
  protected:
   void SetUp() override {
     if (::geteuid() != 0) GTEST_SKIP() << "needs root: network namespaces and XDP programs";
+    const int socket = ::socket(AF_XDP, SOCK_RAW, 0);
+    if (socket < 0) GTEST_SKIP() << "this kernel has no AF_XDP sockets";
+    ::close(socket);
     run("ip netns add " + a_);
     run("ip netns add " + b_);
     run("ip link add xdp-a netns " + a_ + " numtxqueues 2 numrxqueues 2 type veth peer name xdp-b netns " +
