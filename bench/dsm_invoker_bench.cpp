@@ -12,10 +12,12 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <vector>
 
 #include "base/clock.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"
+#include "bench/no_order.h"
 #include "bench/round_trips.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
@@ -128,9 +130,10 @@ class Bench {
 
   void touch(Node& node, volatile std::uint64_t* data, bool write, Operation* faults) const {
     node.barrier();
+    // Or pages would come before they are missed.
+    const std::vector<std::size_t> pages = in_no_order(node.cluster() == 0 ? pages_ : 0);
     faults->take([&](Latencies* round) {
-      // Downwards, or pages would come before they are missed.
-      for (std::size_t p = pages_; node.cluster() == 0 && p-- > 0;) {
+      for (const std::size_t p : pages) {
         round->record(time_of([&] {
           if (write)
             data[p * kWordsPerPage] = p;

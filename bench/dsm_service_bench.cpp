@@ -20,6 +20,7 @@
 #include "base/clock.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"
+#include "bench/no_order.h"
 #include "bench/round_trips.h"
 #include "bench/two_processes.h"
 #include "dsm/api.h"
@@ -200,10 +201,11 @@ class Bench {
   static void read_all(const volatile std::uint64_t* data) {
     for (std::size_t p = 0; p < kPages; ++p) (void)data[p * kWordsPerPage];
   }
-  // Downwards: nothing comes ahead.
+  // Nothing comes ahead.
   static void touch(volatile std::uint64_t* data, bool write, Operation* faults) {
+    const std::vector<std::size_t> pages = in_no_order(kPages);
     faults->take([&](Latencies* round) {
-      for (std::size_t p = kPages; p-- > 0;) {
+      for (const std::size_t p : pages) {
         round->record(time_of([&] {
           if (write)
             data[p * kWordsPerPage] = p;

@@ -100,19 +100,19 @@ void Copies::ask_home(std::uint32_t page, std::uint32_t begins_run) {
   outbox_.push(table_.home(page), {.kind = Kind::kPageRequest, .id = page, .number = begins_run});
 }
 
-// PG-25: the node missed `page`. If it reads consecutive pages, the next ones are fetched ahead, more at
+// PG-25: the node missed `page`. If it reads pages a stride apart, the next ones are fetched ahead, more at
 // a time during a longer scan.
 void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   if (config_.fetch_ahead == 0) return;
   Scan& scan = nodes_[node].scan;
-  const std::uint32_t wanted = scan.missed(page, config_.fetch_ahead, config_.scan_ahead);
-  // Half a window at a time, not the page or two by which a scan gets on between faults: they would leave alone.
-  if (scan.next() >= wanted || 2 * (wanted - scan.next()) < wanted - (page + 1)) return;
-  const std::uint32_t end = std::min(table_.size(), wanted);
+  std::uint32_t wanted = scan.missed(page, config_.fetch_ahead, config_.scan_ahead);
   std::uint32_t begins_run =
       kBeginsRun;  // PG-28: the page that the node waits for does not wait for the others
-  for (; scan.next() < end && room_ahead(); scan.advance())
-    if (can_fetch_ahead(scan.next())) fetch_one_ahead(scan.next(), std::exchange(begins_run, 0));
+  for (; wanted > 0 && room_ahead(); --wanted, scan.advance()) {
+    if (scan.next() < 0 || scan.next() >= table_.size()) return;
+    const auto next = static_cast<std::uint32_t>(scan.next());
+    if (can_fetch_ahead(next)) fetch_one_ahead(next, std::exchange(begins_run, 0));
+  }
 }
 
 bool Copies::room_ahead() const {

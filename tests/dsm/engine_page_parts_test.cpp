@@ -109,8 +109,8 @@ TEST(KeptRequests, ForwardedRequestCountsUntilItHasLeft) {  // PG-19
 std::vector<std::uint32_t> ask(Scan& scan, std::uint32_t page, std::uint32_t most = 8,
                                std::uint32_t most_of_long = 0) {
   std::vector<std::uint32_t> pages;
-  const std::uint32_t end = scan.missed(page, most, most_of_long);
-  for (; scan.next() < end; scan.advance()) pages.push_back(scan.next());
+  for (std::uint32_t count = scan.missed(page, most, most_of_long); count > 0; --count, scan.advance())
+    pages.push_back(static_cast<std::uint32_t>(scan.next()));
   return pages;
 }
 
@@ -131,7 +131,8 @@ TEST(Scan, RequestsYetMoreWhenItIsLong) {  // PG-25
   std::uint32_t page = 0;
   const auto sizes = [&](int misses, std::uint32_t most_of_long) {
     std::vector<std::size_t> all;
-    for (; misses != 0; --misses, page = scan.next()) all.push_back(ask(scan, page, 4, most_of_long).size());
+    for (; misses != 0; --misses, page = static_cast<std::uint32_t>(scan.next()))
+      all.push_back(ask(scan, page, 4, most_of_long).size());
     return all;
   };
   using Sizes = std::vector<std::size_t>;
@@ -142,6 +143,51 @@ TEST(Scan, RequestsYetMoreWhenItIsLong) {  // PG-25
   EXPECT_EQ(sizes(4, 8), (Sizes{0, 2, 4, 4}));
   EXPECT_EQ(sizes(20, 4), Sizes(20, 4));
   EXPECT_EQ(sizes(20, 0), Sizes(20, 4));
+}
+
+TEST(Scan, FindsAnyStrideByThreeMisses) {  // PG-25
+  for (const std::int64_t stride : {2, 5, 64, -1, -7}) {
+    Scan scan;
+    const auto page = [&](std::int64_t i) { return static_cast<std::uint32_t>(1000 + i * stride); };
+    EXPECT_EQ(ask(scan, page(0)), Numbers({}));
+    EXPECT_EQ(ask(scan, page(1)), Numbers({}));
+    EXPECT_EQ(ask(scan, page(2)), Numbers({page(3), page(4)})) << stride;
+    EXPECT_EQ(ask(scan, page(5)), Numbers({page(6), page(7), page(8), page(9)})) << stride;
+    EXPECT_EQ(ask(scan, page(7)), Numbers({page(10), page(11), page(12), page(13), page(14), page(15)}))
+        << stride;
+  }
+}
+
+TEST(Scan, OtherStrideEndsIt) {  // PG-25
+  Scan scan;
+  for (const std::uint32_t page : {100u, 105u}) ask(scan, page);
+  EXPECT_EQ(ask(scan, 110), Numbers({115, 120}));
+  EXPECT_EQ(ask(scan, 127), Numbers({}));  // not every fifth
+  EXPECT_EQ(ask(scan, 129), Numbers({}));
+  EXPECT_EQ(ask(scan, 131), Numbers({133, 135}));
+  EXPECT_EQ(ask(scan, 139), Numbers({}));  // beyond the first that it has not asked for
+  EXPECT_EQ(ask(scan, 137), Numbers({}));  // back
+}
+
+TEST(Scan, NextColumnHasTheStrideOfTheLast) {  // PG-25
+  Scan scan;
+  for (const std::uint32_t page : {0u, 4u}) ask(scan, page);
+  EXPECT_EQ(ask(scan, 8), Numbers({12, 16}));
+  EXPECT_EQ(ask(scan, 1), Numbers({}));
+  EXPECT_EQ(ask(scan, 5), Numbers({9, 13}));
+  EXPECT_EQ(ask(scan, 2), Numbers({}));
+  EXPECT_EQ(ask(scan, 3), Numbers({4, 5}));  // or 1, as ever
+  scan.end();
+  EXPECT_EQ(ask(scan, 40), Numbers({}));
+  EXPECT_EQ(ask(scan, 44), Numbers({}));
+}
+
+TEST(Scan, TwoInterleavedStreamsAreNone) {  // PG-25
+  Scan scan;
+  for (std::uint32_t i = 0; i < 50; ++i) {
+    EXPECT_EQ(ask(scan, 1000 + i), Numbers({}));
+    EXPECT_EQ(ask(scan, 2000 + 3 * i), Numbers({}));
+  }
 }
 
 TEST(Scan, RandomReadsRequestNothing) {  // PG-25

@@ -824,6 +824,24 @@ TEST_F(FetchAhead, SequentialReadsFindTheNextPages) {  // PG-25
   EXPECT_TRUE(m.quiet());
 }
 
+TEST_F(FetchAhead, PagesAStrideApartAreFoundUpToTheHeapsEnd) {  // PG-25
+  for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
+  for (std::size_t p = 0; p < 64; p += 5) EXPECT_EQ(m.read(1, p * kPageBytes), p + 1);
+  EXPECT_EQ(fetches(), 5u);                // 0, 5, 10, 25, 50
+  EXPECT_EQ(counts(1).fetched_ahead, 8u);  // of eight from 55 on there are two
+  EXPECT_EQ(counts(0).pages_sent, 13u);
+  EXPECT_TRUE(m.quiet());
+}
+
+TEST_F(FetchAhead, PagesAreFoundDownwardsToTheFirst) {  // PG-25
+  for (std::size_t p = 0; p < 64; ++p) m.write(0, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
+  for (std::size_t p = 64; p-- > 0;) EXPECT_EQ(m.read(1, p * kPageBytes), p + 1);
+  EXPECT_EQ(fetches(), 10u);  // 63, 62, 61, 58, 53, and every ninth
+  EXPECT_EQ(counts(1).fetched_ahead, 64u - 10);
+  EXPECT_EQ(counts(0).pages_sent, 64u);
+  EXPECT_TRUE(m.quiet());
+}
+
 EngineConfig fetching_further_ahead() {
   EngineConfig c = fetching_ahead(2);
   c.scan_ahead = 8;
