@@ -61,6 +61,10 @@ Result<HostProcessors> read_topology(std::span<const unsigned> usable,
   if (!source.xml.empty() && hwloc_topology_set_xml(made, source.xml.c_str()) != 0)
     return error(kFailed, source.xml);
   // Processors outside a cpuset, too: a core's number is the same for all who look.
+  // Linux itself names the network interfaces. Plug-ins that other packages bring (Open MPI's does) would ask graphics drivers
+  // and displays, and take longer; one that is not installed is refused, which is as well.
+  for (const char* const plug_in : {"pci", "gl", "opencl", "cuda", "nvml", "rsmi", "levelzero"})
+    (void)hwloc_topology_set_components(made, HWLOC_TOPOLOGY_COMPONENTS_FLAG_BLACKLIST, plug_in);
   (void)hwloc_topology_set_flags(made, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
   if (!interfaces.empty()) (void)hwloc_topology_set_io_types_filter(made, HWLOC_TYPE_FILTER_KEEP_IMPORTANT);
   if (hwloc_topology_load(made) != 0) return error(kFailed, "it finds none");
