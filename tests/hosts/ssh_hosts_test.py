@@ -8,14 +8,12 @@ Needs root, for the namespaces, ip (iproute2), ssh and sshd; exit status 77 wher
 """
 
 import os
-import pathlib
 import sys
-import tempfile
 import time
 import unittest
 
-from runs import Command, finish, script, wait_until
-from ssh_network import SshNetwork, missing
+from runs import finish, script, wait_until
+from ssh_network import SshHostsTest, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 4
@@ -33,26 +31,14 @@ with open(sys.argv[1], "wb", buffering=0) as frames:
 """
 
 
-class SshHosts(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.network = SshNetwork(self.folder, HOSTS)
-        self.addCleanup(self.network.remove)
-        self.braid = Command(BIN, ["ip", "netns", "exec", self.network.command])
-        # The hosts are one machine, and do not see which of its cores another one has taken.
-        self.names = ["--hostfile", str(self.folder / "hosts"), "--ssh", self.network.ssh]
-        self.options = ["--quiet", "--bind", "none", *self.names]
+class SshHosts(SshHostsTest):
+    binaries = BIN
+    count = HOSTS
 
-    def endless(self):
-        """A program that takes an hour on four hosts, when it runs."""
-        run = self.braid.start(*self.options, "--compute", "1", self.braid.application("jacobi"), "--size", "256",
-                               "--iterations", "1000000")
-        self.addCleanup(run.kill)
-        self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "jacobi") for host in self.network.hosts)),
-                        "it did not start")
-        return run
+    def setUp(self):
+        super().setUp()
+        # The hosts are one machine, and do not see which of its cores another one has taken.
+        self.options = ["--quiet", "--bind", "none", *self.names]
 
     def expect_end(self, run, status, *words):
         begun = time.monotonic()
@@ -151,17 +137,17 @@ class SshHosts(unittest.TestCase):
         self.assertIn("[node3] ssh: connect to host 10.77.0.3 port 22: Connection refused", run.stderr)
 
     def test_a_host_that_dies(self):
-        run = self.endless()
+        run = self.endless("--bind", "none", "--compute", "1")
         self.network.kill(self.network.hosts[1])
         self.expect_end(run, 70, "host node2 is lost")
 
     def test_a_connection_that_dies(self):
-        run = self.endless()
+        run = self.endless("--bind", "none", "--compute", "1")
         self.network.kill(self.network.command, "ssh")
         self.expect_end(run, 70, "is lost: ssh was killed by signal 9")
 
     def test_a_link_that_is_down_for_2_s(self):
-        run = self.endless()
+        run = self.endless("--bind", "none", "--compute", "1")
         self.set_link("down")
         time.sleep(2)
         self.set_link("up")
@@ -171,7 +157,7 @@ class SshHosts(unittest.TestCase):
         self.expect_end(run, 143)
 
     def test_a_link_that_stays_down(self):
-        run = self.endless()
+        run = self.endless("--bind", "none", "--compute", "1")
         self.set_link("down")
         self.expect_end(run, 70, "host node4 is lost: it has said nothing")
 

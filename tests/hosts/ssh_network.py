@@ -2,9 +2,11 @@
 
 import pathlib
 import shutil
+import tempfile
+import unittest
 
 from network import Network, do, hide, missing_namespaces
-from runs import wait_until
+from runs import Command, wait_until
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 
@@ -45,3 +47,27 @@ class SshNetwork(Network):
                        str(self.folder / "sshd_config"))
             if not wait_until(lambda: ":22 " in self.inside(host, "ss", "-ltn").stdout):
                 raise AssertionError(f"sshd did not start: {(self.folder / 'sshd.log').read_text()}")
+
+
+class SshHostsTest(unittest.TestCase):
+    """Each test has a network of its own, in which `self.braid` is run; `self.names` are the options that name its hosts."""
+
+    binaries = ""  # the folder of braid
+    count = 0  # of hosts
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        self.network = SshNetwork(self.folder, self.count)
+        self.addCleanup(self.network.remove)
+        self.braid = Command(self.binaries, ["ip", "netns", "exec", self.network.command])
+        self.names = ["--hostfile", str(self.folder / "hosts"), "--ssh", self.network.ssh]
+
+    def endless(self, *options):
+        """A program that takes an hour on all hosts, when it runs."""
+        run = self.braid.start(*self.names, "--quiet", *options, self.braid.application("jacobi"), "--size", "256", "--iterations", "1000000")
+        self.addCleanup(run.kill)
+        self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "jacobi") for host in self.network.hosts)),
+                        "it did not start")
+        return run

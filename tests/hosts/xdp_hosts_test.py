@@ -8,16 +8,14 @@ Needs root, ip (iproute2), ethtool, ssh and sshd; exit status 77 where they are 
 """
 
 import json
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from network import do, missing_xdp
-from runs import Command, finish, wait_until
-from ssh_network import SshNetwork, missing
+from runs import finish, wait_until
+from ssh_network import SshHostsTest, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 4
@@ -25,27 +23,17 @@ MOST_SECONDS_TO_END = 10
 OUTAGE_SECONDS = 2
 
 
-class XdpHosts(unittest.TestCase):
+class XdpHosts(SshHostsTest):
+    binaries = BIN
+    count = HOSTS
+
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.network = SshNetwork(self.folder, HOSTS)
-        self.addCleanup(self.network.remove)
-        self.braid = Command(BIN, ["ip", "netns", "exec", self.network.command])
-        self.names = ["--hostfile", str(self.folder / "hosts"), "--ssh", self.network.ssh, "--bind", "none", "--compute", "1",
-                      "--wire", "af_xdp"]
+        super().setUp()
+        self.names += ["--bind", "none", "--compute", "1", "--wire", "af_xdp"]
 
     def programs(self):
         """On how many hosts the interface has an XDP program."""
         return sum("prog/xdp" in self.network.inside(host, "ip", "link", "show", "dev", "eth0").stdout for host in self.network.hosts)
-
-    def endless(self, *options):
-        run = self.braid.start(*self.names, "--quiet", *options, self.braid.application("jacobi"), "--size", "256", "--iterations", "1000000")
-        self.addCleanup(run.kill)
-        self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "jacobi") for host in self.network.hosts)),
-                        "it did not start")
-        return run
 
     def expect_nothing_left(self):
         left = lambda: self.network.left("jacobi", "braidd", "braid-node")
