@@ -13,11 +13,11 @@ import tempfile
 import time
 import unittest
 
-import ssh_hosts_test  # it takes BIN from the command line
-
 from runs import script
+from ssh_network import SshHostsTest, missing
 
-BIN = ssh_hosts_test.BIN
+BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
+HOSTS = 4
 MOST_SECONDS = 60
 
 
@@ -105,14 +105,10 @@ class Loopback(unittest.TestCase):
                 self.assertIn("is no message of braid doctor", run.stderr)
 
 
-@unittest.skipIf(ssh_hosts_test.missing(), ssh_hosts_test.missing())
-class Ssh(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
-        self.network = ssh_hosts_test.SshNetwork(self.folder, ssh_hosts_test.HOSTS)
-        self.addCleanup(self.network.remove)
+@unittest.skipIf(missing(), missing())
+class Ssh(SshHostsTest):
+    binaries = BIN
+    count = HOSTS
 
     def doctor(self, *words, expect=0, hosts="hosts"):
         return doctor("--hostfile", self.folder / hosts, "--ssh", f"ssh -F {self.folder}/ssh_config", *words,
