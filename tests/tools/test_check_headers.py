@@ -64,6 +64,16 @@ class CheckHeaders(tree.TreeTest):
         (self.root / "pch/standard.hxx").unlink()  # it is made when it is built, and this check needs no build
         self.assertEqual(self.check().returncode, 0)
 
+    def test_what_many_headers_include_does_not_hide_what_one_lacks(self):
+        for number in range(8):
+            self.write(f"base/many{number}.h", f"#pragma once\n#include <map>\n#include <string>\ninline std::map<int, std::string> m{number};\n")
+        self.write("base/bad.h", '#pragma once\n#include <string>\ninline std::map<int, std::string> bad;\n')
+        self.write("base/above_bad.h", '#pragma once\n#include <map>\n#include "base/bad.h"\n')
+        result = self.check()
+        self.assertEqual(result.returncode, 1, result.stdout + result.stderr)
+        self.assertIn("base/bad.h: does not compile alone:", result.stdout)
+        self.assertIn("12 headers, 1 do not compile alone", result.stdout)
+
     def test_only_the_named_headers_are_checked(self):
         self.write("base/bad.h", "#pragma once\ninline std::uint32_t three() { return 3; }\n")
         self.assertEqual(self.check("base/good.h").returncode, 0)
