@@ -97,6 +97,17 @@ class Programs(HostsTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("16 compute nodes", run.stdout)
 
+    def test_hosts_that_others_start(self):
+        ssh = script(self.folder / "ssh", 'while [ $# -gt 1 ]; do shift; done; export DEPTH=$((DEPTH + 1)); exec sh -c "$1"\n')
+        hosts = ",".join(f"127.0.0.{i}" for i in range(1, 41))
+        for fan_out, depth in (((), 2), (("--ssh-fan-out", "0"), 1), (("--ssh-fan-out", "3"), 4)):
+            with self.subTest(fan_out):
+                program = self.script("echo $DEPTH\n")
+                run = self.braid.run("--quiet", "--hosts", hosts, "--launcher", "ssh", "--ssh", ssh, *fan_out, "--bind", "none", program)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                depths = [int(line.split()[1]) for line in run.stdout.splitlines()]
+                self.assertEqual((len(depths), max(depths)), (40, depth))
+
     def test_lossy_networks(self):
         run = self.braid.run("--quiet", "--hosts", "127.0.0.1:2,127.0.0.2", "--loss", "0.01", "--seed", "5",
                              self.braid.application("jacobi"), "--size", "256")
@@ -122,6 +133,15 @@ class WhatGoesThereAndBack(HostsTest):
         for cluster in range(2):
             own = [line for line in run.stdout.splitlines() if line.startswith(f"[c{cluster}]")]
             self.assertEqual(own, [f"[c{cluster}] line {i} of many" for i in range(20000)])
+
+    def test_no_line_is_torn_by_those_of_other_hosts(self):
+        program = self.script('yes "of $BRAID_CLUSTER" | head -c 700000\n')
+        run = self.braid.run("--quiet", "--hosts", FOUR, program)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        lines = run.stdout.splitlines()
+        for cluster in range(4):
+            self.assertEqual(lines.count(f"[c{cluster}] of {cluster}"), 700000 // 5)
+        self.assertEqual(len(lines), 4 * 700000 // 5)
 
     def test_a_program_that_is_sent(self):
         run = self.braid.run("--quiet", "--hosts", TWO, "--send", self.braid.application("jacobi"), "--size", "64")

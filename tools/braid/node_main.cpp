@@ -13,6 +13,8 @@
 #include "tools/braid/run/ranks/pmix_job.h"
 #include "tools/braid/run/ranks/tls_relay.h"
 #include "tools/braid/run/show_plan.h"
+#include "tools/braid/run/tree/host_relay.h"
+#include "tools/braid/run/tree/relay_agent.h"
 #include "tools/braid/version.h"
 
 namespace {
@@ -24,6 +26,8 @@ int run(int argc, char** argv) {
   }
   if (argc == 2 && std::string_view(argv[1]) == "--doctor") return braid::cli::serve_doctor();
   if (argc == 2 && std::string_view(argv[1]) == "--plan") return braid::cli::serve_plan();
+  if (argc == 2 && argv[1] == std::string_view(braid::cli::kRelayOption))
+    return braid::cli::serve_hosts_behind();
   if (argc == 3 && std::string_view(argv[1]) == "--relay") {
     const std::optional<int> order = braid::cli::number_in<int>(argv[2]);
     if (!order) braid::cli::refuse(braid::cli::kUsageStatus, "braid-node --relay: a descriptor is wanted");

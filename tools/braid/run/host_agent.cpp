@@ -31,6 +31,7 @@
 #include "tools/braid/run/messages.h"
 #include "tools/braid/run/place_here.h"
 #include "tools/braid/run/remote_host.h"
+#include "tools/braid/run/tree/first_words.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -109,7 +110,7 @@ class Agent {
 
   void look_for_life(Instant now) {
     if (liveness_.is_lost(now) && !is_closing_)
-      end_by(fmt::format("the run has said nothing for {:.0f} s", Liveness::kLost.s()), kLostDaemonStatus);
+      end_by(fmt::format("the run: {}", text_of_silence()), kLostDaemonStatus);
   }
 
   // The run is lost: nobody is told.

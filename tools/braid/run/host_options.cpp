@@ -118,8 +118,9 @@ std::vector<std::string> HostOptions::ssh_words() const {
   return words;
 }
 
-std::unique_ptr<HostLauncher> HostOptions::launcher(const std::vector<Host>& hosts) const {
-  Result<std::unique_ptr<HostLauncher>> launcher = choose_launcher(launcher_, hosts, ssh_words());
+std::unique_ptr<HostLauncher> HostOptions::launcher(const std::vector<Host>& hosts,
+                                                    std::size_t fan_out) const {
+  Result<std::unique_ptr<HostLauncher>> launcher = choose_launcher(launcher_, hosts, ssh_words(), fan_out);
   if (!launcher) refuse(kUsageStatus, launcher.error().text);
   return std::move(*launcher);
 }

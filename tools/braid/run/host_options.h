@@ -25,7 +25,8 @@ class HostOptions {
   // Gives them clusters (place_clusters()) and addresses (find_addresses()); `clusters`: how many the user wants. Blocks while names
   // are looked up. Returns the number of clusters. An error ends the command.
   unsigned place(const Given& given, std::vector<Host>& hosts, std::optional<unsigned> clusters) const;
-  std::unique_ptr<HostLauncher> launcher(const std::vector<Host>& hosts) const;
+  // `fan_out`: of ssh_launcher().
+  std::unique_ptr<HostLauncher> launcher(const std::vector<Host>& hosts, std::size_t fan_out = 0) const;
   // The ssh command, and options of it. An error ends the command.
   std::vector<std::string> ssh_words() const;
   // braid-node on the hosts.

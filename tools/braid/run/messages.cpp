@@ -5,11 +5,11 @@ namespace {
 
 constexpr std::size_t kLengthBytes = 4;
 
-[[noreturn]] void refuse_length() {
-  throw Message::other_error::create(500, "its length is not possible", nullptr);
-}
-
 }  // namespace
+
+void refuse_message(const char* what) {
+  throw Message::other_error::create(500, what, nullptr);
+}
 
 std::string encode(const Message& message) {
   std::string text(kLengthBytes, '\0');
@@ -42,7 +42,7 @@ std::optional<Message> MessageReader::next() {
   if (there >= kLengthBytes) {
     for (std::size_t i = 0; i < kLengthBytes; ++i)
       length |= std::size_t{static_cast<unsigned char>(text_[begin_ + i])} << 8 * i;
-    if (length > kMaxMessageBytes) refuse_length();
+    if (length > kMaxMessageBytes) refuse_message("its length is not possible");
   }
   if (there < kLengthBytes + length || there < kLengthBytes) {
     text_.erase(0, begin_);

@@ -42,6 +42,9 @@ Message bytes_value(std::string_view bytes);
 // Throws nlohmann::json::exception where `value` has none.
 std::string_view bytes_of(const Message& value);
 
+// Throws nlohmann::json::exception: what was said is not possible.
+[[noreturn]] void refuse_message(const char* what);
+
 class MessageReader {
  public:
   void feed(std::string_view bytes) { text_.append(bytes); }

@@ -7,31 +7,17 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
 
 #include "base/clock.h"
-#include "base/process_end.h"
 #include "base/system_error.h"
 #include "settings/views/json.h"
-#include "tools/braid/find_program.h"
-#include "tools/braid/process/pipe.h"
 #include "tools/braid/run/plan.h"
+#include "tools/braid/run/tree/first_words.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
-namespace {
-
-// More than this of what was skipped before the greeting is not shown.
-constexpr std::size_t kMostSkipped = 4096;
-
-[[noreturn]] void refuse_message(const char* what) {
-  throw Message::other_error::create(500, what, nullptr);
-}
-
-}  // namespace
-
 void name_process(Message& message, const RunProcess& process) {
   message["role"] = process.role == Role::kDaemon ? "daemon" : "application";
   message["cluster"] = process.cluster;
@@ -100,44 +86,23 @@ Result<Message> begin_message(const RunOptions& options, const std::string& run,
 }
 
 RemoteHost::RemoteHost(ChildProcesses& children, const RunOptions& options, const Host& host,
-                       std::vector<std::string> command, const std::string& run,
+                       std::unique_ptr<HostCommand> command, const std::string& run,
                        std::span<const proxy::NodeConfig> plans, const std::vector<PlacedCluster>* placed)
     : children_(children),
       host_(host),
       command_(std::move(command)),
-      inherited_(options.launcher->inherited(host)),
       begin_(begin_message(options, run, plans, placed)) {
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) clusters_[k];
 }
 
 Result<void> RemoteHost::start_daemons() {
   if (!begin_) return begin_.error();
-  const char* const path = std::getenv("PATH");
-  const Result<std::string> program = find_in_path(command_.front(), path == nullptr ? "" : path);
-  if (!program) return error("host {}: {}", host_.name, program.error().text);
-  Result<Pipe> to = make_pipe(), from = make_pipe();
-  if (!to) return to.error();
-  if (!from) return from.error();
-  ProcessOptions options;
-  options.path = *program;
-  options.arguments = command_;
-  options.environment = merge_environment(environ, {});
-  options.stdin_fd = to->read.get();
-  options.stdout_fd = from->write.get();
-  options.inherited = inherited_;
-  // What it starts on this host has a container of its own.
-  options.contained = false;
-  const Result<ChildId> child = children_.start(options, fmt::format("[{}] ", host_.name));
-  if (!child) return error("host {}: {}", host_.name, child.error().text);
-  agent_ = *child;
+  if (const Result<void> done = command_->start(); !done)
+    return error("host {}: {}", host_.name, done.error().text);
+  is_asked_for_ = true;
   for (const auto& [number, cluster] : clusters_) living_.insert({Role::kDaemon, number});
-  from_ = std::move(from->read);
-  to_ = std::move(to->write);
-  ::fcntl(from_.get(), F_SETFL, O_NONBLOCK);
-  out_.emplace(to_.get());
-  out_->pending() += encode(*begin_);
+  command_->send(encode(*begin_));
   beat_at_ = monotonic_now();
-  liveness_.start(beat_at_, kConnect - Liveness::kLost);
   return {};
 }
 
@@ -164,7 +129,7 @@ void RemoteHost::ask_for_waits(unsigned cluster) {
 }
 
 void RemoteHost::close() {
-  if (is_closing_ || is_lost_ || !agent_) return;
+  if (is_closing_ || is_lost_ || !is_asked_for_) return;
   is_closing_ = true;
   close_by_ = monotonic_now() + kClose;
   inputs_.clear();
@@ -172,36 +137,35 @@ void RemoteHost::close() {
 }
 
 void RemoteHost::send(const Message& message) {
-  if (is_lost_ || !out_) return;
-  out_->pending() += encode(message);
+  if (!is_lost_ && is_asked_for_) command_->send(encode(message));
 }
 
 // While our own reader is slow, what comes stays in the pipe.
 bool RemoteHost::is_reading() const {
-  return from_ && children_.output().is_reading();
+  return children_.output().is_reading();
 }
 
 void RemoteHost::watch(std::vector<pollfd>& fds) const {
-  if (is_reading()) fds.push_back({from_.get(), POLLIN, 0});
-  if (out_ && out_->wants_to_write()) fds.push_back({out_->fd(), POLLOUT, 0});
+  command_->watch(fds, is_reading());
   for (const auto& [cluster, input] : inputs_) {
     if (input.source && input.on_the_way < kInputOnTheWay) fds.push_back({input.source.get(), POLLIN, 0});
   }
 }
 
 Instant RemoteHost::next_deadline() const {
-  return is_lost_ || !agent_ ? Instant::never() : earlier(beat_at_, earlier(kill_by_, close_by_));
+  return is_lost_ || !is_asked_for_ ? Instant::never() : earlier(beat_at_, earlier(kill_by_, close_by_));
 }
 
 void RemoteHost::turn(Instant now) {
-  if (!agent_) return;
+  if (!is_asked_for_) return;
   if (!is_lost_ && now >= beat_at_) {
     send({{"do", "beat"}});
     beat_at_ = now + Liveness::kBeat;
   }
-  if (is_reading()) read_some(now);
+  if (is_reading() || command_->end()) read_some(now);
+  if (command_->end()) return take_agents_end(*command_->end());
   for (auto& [cluster, input] : inputs_) forward_input(cluster, input);
-  if (out_) out_->write_some();
+  command_->write_some();
   look_for_life(now);
   if (now >= kill_by_) {
     kill_by_ = Instant::never();
@@ -209,19 +173,17 @@ void RemoteHost::turn(Instant now) {
   }
   if (now >= close_by_) {
     close_by_ = Instant::never();
-    children_.send_to_group(*agent_, SIGKILL);
+    command_->kill();
   }
 }
 
 void RemoteHost::look_for_life(Instant now) {
   if (is_lost_) return;
+  if (!command_->is_started()) return liveness_.start(now, kHostConnects - Liveness::kLost);
   if (!is_reading()) liveness_.on_word(now);
-  if (!liveness_.is_lost(now)) return;
-  lose(is_greeted_
-           ? fmt::format("it has said nothing for {:.0f} s", Liveness::kLost.s())
-           : fmt::format(
-                 "its braid-node has not answered for {:.0f} s; its messages, if there are any, are above",
-                 kConnect.s()));
+  // What carries its words is looked after by itself, and then named.
+  if (liveness_.is_lost(now) && !command_->is_held_up(now))
+    lose(is_greeted_ ? text_of_silence() : text_of_no_answer());
 }
 
 void RemoteHost::lose(const std::string& why) {
@@ -230,52 +192,43 @@ void RemoteHost::lose(const std::string& why) {
   inputs_.clear();
   living_.clear();
   events_.push_back(HostFailed{fmt::format("host {} is lost: {}", host_.name, why), true});
-  to_.close();
-  out_.reset();
-  children_.send_to_group(*agent_, SIGKILL);
+  command_->kill();
 }
 
 bool RemoteHost::take_end(const EndedChild& ended) {
-  if (!agent_ || ended.child != *agent_) return false;
-  // What it said before its end counts.
-  read_some(monotonic_now());
-  from_.close();
-  if (is_closing_) {
-    is_lost_ = true;  // as expected
-    close_by_ = Instant::never();
-    return true;
-  }
-  lose(fmt::format(
-      "{} {}{}", command_.front(), describe_end(ended.wait_status),
-      is_greeted_ ? "" : " before its braid-node had answered; its messages, if there are any, are above"));
+  if (!command_->take_end(ended)) return false;
+  turn(monotonic_now());
   return true;
 }
 
+// What it said before its end counts, and was read.
+void RemoteHost::take_agents_end(const std::string& end) {
+  for (const int stream : {1, 2}) children_.output().print(stream, lines_[stream - 1].take_rest());
+  if (is_closing_) {
+    is_lost_ = true;  // as expected
+    close_by_ = Instant::never();
+    return;
+  }
+  lose(end +
+       (is_greeted_ ? "" : " before its braid-node had answered; its messages, if there are any, are above"));
+}
+
 void RemoteHost::read_some(Instant now) {
-  char bytes[65536];
-  while (from_) {
-    const ssize_t n = ::read(from_.get(), bytes, sizeof bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0 && errno == EAGAIN) return;
-    if (n <= 0) return from_.close();  // it is about to end
+  for (std::string bytes = command_->take_output(); !bytes.empty(); bytes = command_->take_output()) {
+    if (is_lost_) continue;
     try {
-      take_bytes({bytes, static_cast<std::size_t>(n)});
+      take_bytes(bytes);
       if (is_greeted_) liveness_.on_word(now);
     } catch (const Message::exception& problem) {
-      return lose(fmt::format("what it said is no message of a braid-node: {}", problem.what()));
+      lose(fmt::format("what it said is no message of a braid-node: {}", problem.what()));
     }
   }
 }
 
 void RemoteHost::take_bytes(std::string_view bytes) {
   reader_.feed(bytes);
-  if (!is_greeted_) {
-    std::string skipped;
-    is_greeted_ = reader_.skip_to(kAgentGreeting, skipped);
-    if (!is_greeted_) return;
-    if (!skipped.empty())
-      children_.output().print_error(fmt::format("[{}] {}", host_.name, skipped.substr(0, kMostSkipped)));
-  }
+  if (!is_greeted_) is_greeted_ = take_greeting(reader_, kAgentGreeting, host_.name, children_.output());
+  if (!is_greeted_) return;
   while (const std::optional<Message> message = reader_.next()) take(*message);
 }
 
@@ -305,12 +258,18 @@ void RemoteHost::take(const Message& message) {
   } else if (is == "state") {
     take_state(message.at("clusters"));
   } else if (is == "output") {
-    children_.output().print(message.at("stream").get<int>(), bytes_of(message.at("bytes")));
+    take_output(message);
   } else if (is == "taken") {
     const auto input = inputs_.find(message.at("cluster").get<unsigned>());
     const auto bytes = message.at("bytes").get<std::size_t>();
     if (input != inputs_.end()) input->second.on_the_way -= std::min(bytes, input->second.on_the_way);
   }
+}
+
+void RemoteHost::take_output(const Message& message) {
+  const int stream = message.at("stream").get<int>();
+  if (stream != 1 && stream != 2) refuse_message("it names a stream that there is not");
+  children_.output().print(stream, lines_[stream - 1].take(bytes_of(message.at("bytes"))));
 }
 
 void RemoteHost::take_state(const Message& clusters) {

@@ -1,8 +1,9 @@
 // A host that a braid-node serves: what is asked for becomes messages to it, and what it tells becomes events. The
-// braid-node is reached through a child of this process that a launcher gave the command for (an ssh, a srun).
+// braid-node is a command that a launcher gave the words for (an ssh, a srun).
 #pragma once
 
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -11,27 +12,26 @@
 
 #include "proxy/daemon/node_config.h"
 #include "tools/braid/process/descriptor.h"
-#include "tools/braid/process/sink.h"
+#include "tools/braid/process/whole_lines.h"
 #include "tools/braid/run/hosts.h"
 #include "tools/braid/run/liveness.h"
 #include "tools/braid/run/messages.h"
 #include "tools/braid/run/placement.h"
 #include "tools/braid/run/run_host.h"
 #include "tools/braid/run/supervisor.h"
+#include "tools/braid/run/tree/host_command.h"
 
 namespace braid::cli {
 
 class RemoteHost final : public RunHost {
  public:
-  // From the start of its command on, for the first word.
-  static constexpr Duration kConnect = 60_s;
   // How long a braid-node whose work is done may take to end, and one that was told to kill to have done it.
   static constexpr Duration kClose = 2_s;
 
-  // `command`: starts its braid-node. `plans`: of its clusters. `placed`: those of this run on this machine, if the host is this
+  // `command`: its braid-node, not started yet. `plans`: of its clusters. `placed`: those of this run on this machine, if the host is this
   // machine; null: the host places its own. `children` and `options` must live as long.
   RemoteHost(ChildProcesses& children, const RunOptions& options, const Host& host,
-             std::vector<std::string> command, const std::string& run,
+             std::unique_ptr<HostCommand> command, const std::string& run,
              std::span<const proxy::NodeConfig> plans, const std::vector<PlacedCluster>* placed);
 
   Result<void> start_daemons() override;
@@ -67,11 +67,13 @@ class RemoteHost final : public RunHost {
   bool is_reading() const;
   void read_some(Instant now);
   void take_bytes(std::string_view bytes);
+  void take_agents_end(const std::string& end);
   void take(const Message& message);
   // These throw Message::exception where there is none.
   RunProcess living_process(const Message& message) const;
   Cluster& cluster_of(const Message& message);
   void take_state(const Message& clusters);
+  void take_output(const Message& message);
   void take_end(const Message& message);
   void forward_input(unsigned cluster, Input& input);
   void look_for_life(Instant now);
@@ -79,17 +81,15 @@ class RemoteHost final : public RunHost {
 
   ChildProcesses& children_;
   const Host host_;
-  const std::vector<std::string> command_;
-  const std::vector<int> inherited_;
+  const std::unique_ptr<HostCommand> command_;
   const Result<Message> begin_;
   std::map<unsigned, Cluster> clusters_;
   std::map<unsigned, Input> inputs_;
+  WholeLines lines_[2];  // of standard output and error
   std::vector<HostEvent> events_;
 
-  std::optional<ChildId> agent_;
-  Descriptor from_, to_;  // pipes
-  std::optional<Sink> out_;
   MessageReader reader_;
+  bool is_asked_for_ = false;
   bool is_greeted_ = false;
   bool is_lost_ = false;
   bool is_closing_ = false;

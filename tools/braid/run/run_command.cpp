@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/limits.h"
 #include "proxy/daemon/key_log.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
@@ -63,6 +64,7 @@ struct Arguments {
   std::string folder;
   std::vector<std::string> exported;
   bool sends_program = false;
+  unsigned ssh_fan_out = 32;
 };
 
 // Makes the folder for captures before the run, so that a wrong folder costs no time.
@@ -118,7 +120,7 @@ InputReaders readers_of(const Arguments& arguments, const Given& given) {
 std::vector<Host> hosts_of(const Arguments& arguments, const Given& given) {
   std::vector<Host> hosts = arguments.hosts.hosts(given);
   if (hosts.empty()) {
-    for (const char* const option : {"--send", "--folder"})
+    for (const char* const option : {"--send", "--folder", "--ssh-fan-out"})
       if (given.has(option))
         refuse(kUsageStatus, fmt::format("{} is of --hosts or --hostfile, and neither is given", option));
   }
@@ -196,7 +198,7 @@ void take_ranks(const RankedRun& ranks, settings::Collector<settings::RunConfig>
 
 std::shared_ptr<const HostLauncher> launcher_of(const Arguments& arguments, const RankedRun* ranks,
                                                 const std::vector<Host>& hosts) {
-  if (ranks == nullptr) return arguments.hosts.launcher(hosts);
+  if (ranks == nullptr) return arguments.hosts.launcher(hosts, arguments.ssh_fan_out);
   Result<std::unique_ptr<HostLauncher>> launcher = pmix_launcher(*ranks);
   if (!launcher) refuse(kLostDaemonStatus, launcher.error().text);
   return std::move(*launcher);
@@ -283,18 +285,24 @@ int run_application(const Arguments& arguments, const Given& given) {
 
 std::vector<Option> host_options(Arguments& arguments) {
   std::vector<Option> options = arguments.hosts.options();
-  for (Option& option :
-       std::vector<Option>{{.names = "--send",
-       .help = "send the application to the hosts, which have no copy",
-       .target = &arguments.sends_program},
-                           {.names = "--folder",
-                           .value_text = "PATH",
-                           .help = "the working folder on the hosts [this one]",
-                           .target = &arguments.folder},
-                           {.names = "-x",
-                           .value_text = "NAME[=VALUE]",
-                           .help = "a variable for the application's environment; may be repeated",
-                           .target = &arguments.exported}}) {
+  for (
+      Option& option : std::vector<Option>{
+          {.names = "--send",
+ .help = "send the application to the hosts, which have no copy",
+ .target = &arguments.sends_program},
+          {.names = "--folder",
+          .value_text = "PATH",
+          .help = "the working folder on the hosts [this one]",
+          .target = &arguments.folder},
+          {.names = "--ssh-fan-out",
+          .value_text = "N",
+          .help =
+               "of more hosts than N start the others through these, by ssh from host to host, and so on;\n0: start all from here [32]",
+          .target = NumberTarget<unsigned>{&arguments.ssh_fan_out, 0, kMaxClusters}},
+          {.names = "-x",
+          .value_text = "NAME[=VALUE]",
+          .help = "a variable for the application's environment; may be repeated",
+          .target = &arguments.exported}}) {
     option.group = "Hosts";
     options.push_back(std::move(option));
   }

@@ -21,6 +21,7 @@
 #include "tools/braid/run/plan.h"
 #include "tools/braid/run/remote_host.h"
 #include "tools/braid/run/timeline.h"
+#include "tools/braid/run/tree/host_tree.h"
 #include "tools/braid/run/verdict.h"
 #include "tools/braid/run/watchdog.h"
 
@@ -97,9 +98,10 @@ class Supervisor {
     const std::vector<proxy::NodeConfig> plans = plan_nodes_of_hosts(config_, run, options_.hosts);
     std::optional<std::vector<PlacedCluster>> placed;
     if (are_this_machine(options_.hosts)) placed = place(plans);
+    tree_.emplace(children_, *options_.launcher, options_.hosts, options_.agent);
     for (const Host& host : options_.hosts) {
       hosts_.push_back(std::make_unique<RemoteHost>(
-          children_, options_, host, options_.launcher->command(host, {options_.agent}), run,
+          children_, options_, host, tree_->take_command(hosts_.size()), run,
           std::span(plans).subspan(host.first_cluster, host.clusters), placed ? &*placed : nullptr));
       std::fill_n(host_of_.begin() + host.first_cluster, host.clusters, Place{hosts_.back().get(), &host});
     }
@@ -162,7 +164,7 @@ class Supervisor {
     wait();
     for (const int signal : children_.take_signals()) take_signal(signal);
     const Instant begun = monotonic_now();
-    for (const auto& host : hosts_) host->turn(begun);
+    turn_hosts(begun);
     for (const EndedChild& ended : children_.take_ended()) take_end(ended);
     take_events();
     note_ends();
@@ -176,6 +178,11 @@ class Supervisor {
     while (const auto action = timeline_.poll(now)) carry_out(*action);
     children_.output().write_some();
     if (children_.output().take_output_failure()) on_output_failure(children_.output().output_problem());
+  }
+
+  void turn_hosts(Instant now) {
+    if (tree_) tree_->turn(now, children_.output().is_reading());
+    for (const auto& host : hosts_) host->turn(now);
   }
 
   // A reader that closes our output ends the run like a signal. Any other error is the cause of a failure.
@@ -192,6 +199,10 @@ class Supervisor {
     input_.watch(fds);
     if (debugger_) fds.push_back(debugger_->to_watch());
     Instant until = earlier(timeline_.next_deadline(), watchdog_.next_deadline());
+    if (tree_) {
+      tree_->watch(fds, children_.output().is_reading());
+      until = earlier(until, tree_->next_deadline());
+    }
     for (const auto& host : hosts_) {
       host->watch(fds);
       until = earlier(until, host->next_deadline());
@@ -309,6 +320,7 @@ class Supervisor {
 
   void take_end(const EndedChild& ended) {
     if (debugger_ && debugger_->on_end(ended.child)) return on_debugger_end(ended.wait_status);
+    if (tree_ && tree_->take_end(ended)) return turn_hosts(monotonic_now());
     for (const auto& host : hosts_)
       if (host->take_end(ended)) return;
   }
@@ -502,6 +514,7 @@ class Supervisor {
     RunHost* runs_on;
     const Host* host;
   };
+  std::optional<HostTree> tree_;  // before hosts_, which use it
   std::vector<std::unique_ptr<RunHost>> hosts_;
   std::vector<Place> host_of_;             // by cluster
   std::vector<Member> members_;            // in the order of starting

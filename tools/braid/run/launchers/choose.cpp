@@ -5,7 +5,8 @@
 
 namespace braid::cli {
 Result<std::unique_ptr<HostLauncher>> choose_launcher(const std::string& name, const std::vector<Host>& hosts,
-                                                      const std::vector<std::string>& ssh) {
+                                                      const std::vector<std::string>& ssh,
+                                                      std::size_t fan_out) {
   const bool are_here = std::all_of(hosts.begin(), hosts.end(), is_this_machine);
   if (name == "local" && !are_here)
     return error(
@@ -16,7 +17,7 @@ Result<std::unique_ptr<HostLauncher>> choose_launcher(const std::string& name, c
   if (name == "slurm" || (name == "auto" && std::getenv("SLURM_JOB_ID") != nullptr)) return slurm_launcher();
   if (name == "pmix")
     return error("--launcher pmix: only 'braid run' is started by mpirun or 'srun --mpi=pmix'");
-  if (name == "ssh" || name == "auto") return ssh_launcher(ssh);
+  if (name == "ssh" || name == "auto") return ssh_launcher(ssh, fan_out);
   return error("--launcher {}: allowed: auto, local, pmix, ssh, slurm", name);
 }
 

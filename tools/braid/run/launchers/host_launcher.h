@@ -2,6 +2,7 @@
 // a file of its own.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,6 +21,8 @@ class HostLauncher {
   // The words of the command that runs `words` on the host, with its standard input, output and error connected to those of
   // the command. The first is looked for in PATH. Pure.
   virtual std::vector<std::string> command(const Host& host, const std::vector<std::string>& words) const = 0;
+  // How many hosts this process starts by itself, and each host that starts others by such commands, too (tree/host_tree.h); 0: this process starts all.
+  virtual std::size_t fan_out() const { return 0; }
   // Descriptors that the command needs; they stay this object's.
   virtual std::vector<int> inherited(const Host&) const { return {}; }
   // Where others could read what passes through the command's standard input: a credential that holds the secret, which one host's
@@ -31,8 +34,8 @@ class HostLauncher {
 
 // On this host: for addresses of the loopback network.
 std::unique_ptr<HostLauncher> local_launcher();
-// The OpenSSH client, with the user's configuration and keys. `ssh`: the command, and options of it.
-std::unique_ptr<HostLauncher> ssh_launcher(std::vector<std::string> ssh);
+// The OpenSSH client, with the user's configuration and keys. `ssh`: the command, and options of it, as they are on each host that starts others.
+std::unique_ptr<HostLauncher> ssh_launcher(std::vector<std::string> ssh, std::size_t fan_out = 0);
 // A step of the Slurm allocation that this process runs in.
 std::unique_ptr<HostLauncher> slurm_launcher();
 // The ranks of a PMIx job: those of other hosts are there already.
@@ -47,8 +50,9 @@ Result<std::string> open_slurm_credential(const std::string& credential);
 Result<std::vector<unsigned>> tasks_per_node(const std::string& text);
 
 // `name`: auto, local, ssh or slurm. auto: slurm in an allocation, local where all hosts are loopback addresses, else ssh.
-// `ssh`: of ssh_launcher().
+// `ssh`, `fan_out`: of ssh_launcher().
 Result<std::unique_ptr<HostLauncher>> choose_launcher(const std::string& name, const std::vector<Host>& hosts,
-                                                      const std::vector<std::string>& ssh);
+                                                      const std::vector<std::string>& ssh,
+                                                      std::size_t fan_out);
 
 }  // namespace braid::cli

@@ -6,7 +6,7 @@ namespace {
 
 class Ssh final : public HostLauncher {
  public:
-  explicit Ssh(std::vector<std::string> ssh) : ssh_(std::move(ssh)) {}
+  Ssh(std::vector<std::string> ssh, std::size_t fan_out) : ssh_(std::move(ssh)), fan_out_(fan_out) {}
   const char* name() const override { return "ssh"; }
 
   // The host's shell reads the words. Nobody is there to type a password, and no terminal is wanted.
@@ -20,14 +20,17 @@ class Ssh final : public HostLauncher {
     return all;
   }
 
+  std::size_t fan_out() const override { return fan_out_; }
+
  private:
   const std::vector<std::string> ssh_;
+  const std::size_t fan_out_;
 };
 
 }  // namespace
 
-std::unique_ptr<HostLauncher> ssh_launcher(std::vector<std::string> ssh) {
-  return std::make_unique<Ssh>(std::move(ssh));
+std::unique_ptr<HostLauncher> ssh_launcher(std::vector<std::string> ssh, std::size_t fan_out) {
+  return std::make_unique<Ssh>(std::move(ssh), fan_out);
 }
 
 }  // namespace braid::cli
