@@ -13,6 +13,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "tests/base/temporary_folder.h"
+
 namespace braid {
 namespace {
 
@@ -21,18 +23,10 @@ using ::testing::HasSubstr;
 // A folder of its own, and the limit of file sizes as it was afterwards.
 class OutputFileTest : public ::testing::Test {
  protected:
-  OutputFileTest() {
-    char folder[] = "/tmp/braid-output-XXXXXX";
-    EXPECT_NE(::mkdtemp(folder), nullptr);
-    folder_ = folder;
-    ::getrlimit(RLIMIT_FSIZE, &limit_);
-  }
-  ~OutputFileTest() override {
-    ::setrlimit(RLIMIT_FSIZE, &limit_);
-    std::filesystem::remove_all(folder_);
-  }
+  OutputFileTest() { ::getrlimit(RLIMIT_FSIZE, &limit_); }
+  ~OutputFileTest() override { ::setrlimit(RLIMIT_FSIZE, &limit_); }
 
-  std::string path() const { return folder_ + "/file"; }
+  std::string path() const { return folder_ / "file"; }
   std::string text() const {
     std::ostringstream all;
     all << std::ifstream(path()).rdbuf();
@@ -49,7 +43,7 @@ class OutputFileTest : public ::testing::Test {
     return sigismember(&set, signal) == 1;
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
   rlimit limit_{};
 };
 
@@ -134,10 +128,10 @@ TEST_F(OutputFileTest, SignalThatWasPendingBeforeStaysPending) {
 }
 
 TEST_F(OutputFileTest, MissingFolderIsNamedWithTheCure) {
-  const Result<OutputFile> file = OutputFile::create(folder_ + "/none/file", 0600);
+  const Result<OutputFile> file = OutputFile::create(folder_ / "none/file", 0600);
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.error().text,
-            folder_ +
+            folder_.path().string() +
                 "/none/file cannot be written: No such file or directory: name a folder that "
                 "exists and that this user may write in");
 }

@@ -2,12 +2,12 @@
 #include "tools/braid/process/cpu_quota.h"
 
 #include <gtest/gtest.h>
-#include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
 #include "tools/braid/process/process.h"
 
 namespace braid::cli {
@@ -15,19 +15,14 @@ namespace {
 
 class CpuQuota : public testing::Test {
  protected:
-  CpuQuota() {
-    std::string name = testing::TempDir() + "/braid_quota_XXXXXX";
-    root_ = ::mkdtemp(name.data());
-  }
-  ~CpuQuota() override { std::filesystem::remove_all(root_); }
   void write(const std::string& file, const std::string& text) const {
-    const std::filesystem::path path = root_ + "/" + file;
+    const std::filesystem::path path = root_ / file;
     std::filesystem::create_directories(path.parent_path());
     std::ofstream(path) << text << "\n";
   }
-  std::optional<double> quota(const std::string& groups) const { return cpu_quota(groups, root_); }
+  std::optional<double> quota(const std::string& groups) const { return cpu_quota(groups, root_.path()); }
 
-  std::string root_;
+  TemporaryFolder root_;
 };
 
 TEST_F(CpuQuota, Version2) {

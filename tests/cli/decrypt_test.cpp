@@ -15,6 +15,7 @@
 #include "stack/wire/ipv4.h"
 #include "stack/wire/segment.h"
 #include "stack/wire/udp.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/fuzz/udp_frame.h"
 #include "tests/nic/pcapng.h"
 #include "tools/braid/decrypt/key_ring.h"
@@ -49,9 +50,6 @@ struct Ring final : stack::KeyObserver {
 class DecryptTest : public ::testing::Test {
  protected:
   DecryptTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "braid-decrypt-XXXXXX").string();
-    CHECK(::mkdtemp(name.data()) != nullptr);
-    folder_ = name;
     CaptureFile::Options options;
     options.clock = no_time;
     options.clock_since_1970 = Duration();
@@ -62,8 +60,7 @@ class DecryptTest : public ::testing::Test {
     key_.fill(std::byte{0x3c});
     sealer_.start(CipherKind::kAesGcm, key_, 0, {&ring_, kSender, kReceiver});
   }
-  ~DecryptTest() override { std::filesystem::remove_all(folder_); }
-  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::string path(const std::string& name) const { return folder_ / name; }
 
   // A packet of a header and what follows it.
   static Bytes packet(stack::PacketType type, std::size_t rest_bytes, std::uint64_t receiver = kReceiver) {
@@ -122,7 +119,7 @@ class DecryptTest : public ::testing::Test {
     return {reinterpret_cast<const char*>(frame.data()) + at, frame.size() - at};
   }
 
-  std::filesystem::path folder_;
+  TemporaryFolder folder_;
   std::shared_ptr<CaptureFile> file_;
   std::uint64_t frames_ = 0;
   stack::KeyBytes key_;
@@ -349,7 +346,7 @@ TEST_F(DecryptTest, WhatHasNoKeysIsRefusedByName) {
   EXPECT_THAT(refusal(path("keys")), HasSubstr("none of its lines is a key"));
   EXPECT_THAT(refusal(path("none")),
               HasSubstr(path("none") + ": cannot be read (No such file or directory)"));
-  EXPECT_THAT(refusal(folder_.string()), HasSubstr("it is no regular file"));
+  EXPECT_THAT(refusal(folder_.path().string()), HasSubstr("it is no regular file"));
   EXPECT_THAT(refusal("/dev/zero"), HasSubstr("it is no regular file"));
 }
 

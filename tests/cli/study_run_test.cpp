@@ -11,6 +11,7 @@
 #include <regex>
 #include <sstream>
 
+#include "tests/base/temporary_folder.h"
 #include "tests/cli/command.h"
 
 namespace braid::cli {
@@ -45,13 +46,6 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 class StudyRun : public ::testing::Test {
  protected:
-  StudyRun() {
-    std::string name = (fs::temp_directory_path() / "braid-study-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) std::abort();
-    folder_ = name;
-  }
-  ~StudyRun() override { fs::remove_all(folder_); }
-
   // A study of the stand-in; `applications` are the entries' arguments, axes and so on.
   std::string study(const std::vector<std::string>& entries, const std::string& rest,
                     const std::string& name = "study.yaml") const {
@@ -92,7 +86,7 @@ class StudyRun : public ::testing::Test {
   std::vector<std::string> table() const { return lines_of(text_of(out() + "/points.csv")); }
   Json everything() const { return Json::parse(text_of(out() + "/study.json"), nullptr, false); }
 
-  fs::path folder_;
+  TemporaryFolder folder_;
 };
 
 TEST_F(StudyRun, RunsEveryPointAndWritesTheResults) {
@@ -344,7 +338,7 @@ TEST_F(StudyRun, ErrorsAreReportedBeforeAnyPointRuns) {
   EXPECT_EQ(misspelt.status, 78);
   EXPECT_THAT(misspelt.err,
               HasSubstr("study.yaml:3:9: key 'clutsers': is not known; did you mean 'clusters'?"));
-  EXPECT_EQ(run((folder_ / "missing.yaml").string()).status, 78);
+  EXPECT_EQ(run(folder_ / "missing.yaml").status, 78);
 
   const std::string good = study({""}, "");
   const Finished nowhere = testing::run({BRAID_COMMAND, "study", good}, variables());
@@ -354,12 +348,12 @@ TEST_F(StudyRun, ErrorsAreReportedBeforeAnyPointRuns) {
   EXPECT_EQ(run(good, {"--jobs", "0"}).status, 64);
 
   std::ofstream(folder_ / "other.yaml") << "applications: [xyzzyplugh]\n";
-  const Finished unknown = run((folder_ / "other.yaml").string());
+  const Finished unknown = run(folder_ / "other.yaml");
   EXPECT_EQ(unknown.status, 78);
   EXPECT_THAT(unknown.err, HasSubstr("application 'xyzzyplugh' is not in "));
   std::ofstream(folder_ / "model.yaml")
       << "applications: [" << FAKE_APP << "]\nbase: {simulation: {model: nothing}}\n";
-  const Finished model = run((folder_ / "model.yaml").string());
+  const Finished model = run(folder_ / "model.yaml");
   EXPECT_EQ(model.status, 78);
   EXPECT_THAT(model.err, HasSubstr("/models/nothing.yaml: cannot be read (No such file or directory)"));
   EXPECT_THAT(began(), IsEmpty());

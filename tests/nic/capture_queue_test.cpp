@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "proxy/nic/shm_wire.h"
+#include "tests/base/temporary_folder.h"
 #include "tests/nic/frames.h"
 #include "tests/nic/pcapng.h"
 
@@ -35,15 +36,9 @@ Instant written_clock() {
 
 class CaptureQueueTest : public ::testing::Test {
  protected:
-  CaptureQueueTest() {
-    char folder[] = "/tmp/braid-capture-XXXXXX";
-    EXPECT_NE(::mkdtemp(folder), nullptr);
-    folder_ = folder;
-    g_now = Instant::from_ns(5'000'000'123);
-  }
-  ~CaptureQueueTest() override { std::filesystem::remove_all(folder_); }
+  CaptureQueueTest() { g_now = Instant::from_ns(5'000'000'123); }
 
-  std::string path() const { return folder_ + "/a.pcapng"; }
+  std::string path() const { return folder_ / "a.pcapng"; }
 
   std::shared_ptr<CaptureFile> open(std::uint64_t limit_bytes = std::uint64_t{1} << 30) const {
     CaptureFile::Options options;
@@ -55,7 +50,7 @@ class CaptureQueueTest : public ::testing::Test {
     return std::move(file).value();
   }
 
-  std::string folder_;
+  TemporaryFolder folder_;
 };
 
 // Two ends of a wire in memory; the one at `near` records its frames.
@@ -293,10 +288,10 @@ TEST_F(CaptureQueueTest, FileIsReadableByItsOwnerOnly) {
 }
 
 TEST_F(CaptureQueueTest, MissingFolderIsNamedWithTheCure) {
-  const Result<std::unique_ptr<CaptureFile>> file = CaptureFile::create(folder_ + "/none/a.pcapng");
+  const Result<std::unique_ptr<CaptureFile>> file = CaptureFile::create(folder_ / "none/a.pcapng");
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.error().text,
-              AllOf(HasSubstr(folder_ + "/none/a.pcapng cannot be written: No such file or directory"),
+              AllOf(HasSubstr(folder_ / "none/a.pcapng cannot be written: No such file or directory"),
                     HasSubstr("name a folder that exists")));
 }
 

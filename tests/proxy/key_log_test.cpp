@@ -13,6 +13,8 @@
 #include <sstream>
 #include <string>
 
+#include "tests/base/temporary_folder.h"
+
 namespace braid::proxy {
 namespace {
 
@@ -23,13 +25,8 @@ using ::testing::HasSubstr;
 class KeyLogTest : public ::testing::Test {
  protected:
   KeyLogTest() {
-    std::string name = (std::filesystem::temp_directory_path() / "braid-key-log-XXXXXX").string();
-    CHECK(::mkdtemp(name.data()) != nullptr);
-    folder_ = name;
-    path_ = (folder_ / "keys").string();
     for (std::size_t i = 0; i < key_.size(); ++i) key_[i] = static_cast<std::byte>(i * 7);
   }
-  ~KeyLogTest() override { std::filesystem::remove_all(folder_); }
 
   stack::PacketKey key(CipherKind cipher = CipherKind::kAesGcm, std::uint64_t generation = 0) const {
     return {cipher, 0x1a, 0xfedcba9876543210, generation, key_};
@@ -44,8 +41,8 @@ class KeyLogTest : public ::testing::Test {
     return log.ok() ? "(open)" : log.error().text;
   }
 
-  std::filesystem::path folder_;
-  std::string path_;
+  TemporaryFolder folder_;
+  std::string path_ = folder_ / "keys";
   stack::KeyBytes key_;
 };
 
@@ -94,13 +91,13 @@ TEST_F(KeyLogTest, FileThatOthersMayUseIsRefusedAndLeftAsItIs) {
 }
 
 TEST_F(KeyLogTest, WhatIsNoFileIsRefusedByName) {
-  path_ = folder_.string();
+  path_ = folder_.path().string();
   EXPECT_THAT(refusal(), HasSubstr(path_ + " cannot be written: Is a directory"));
-  path_ = (folder_ / "none" / "keys").string();
+  path_ = folder_ / "none/keys";
   EXPECT_THAT(refusal(), HasSubstr(path_ + " cannot be written: No such file or directory"));
   path_ = "/dev/null";
   EXPECT_THAT(refusal(), HasSubstr("/dev/null: it is no regular file; name a file"));
-  path_ = (folder_ / "pipe").string();
+  path_ = folder_ / "pipe";
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_THAT(refusal(), HasSubstr(path_ + " cannot be written"));  // and does not block
 }

@@ -15,6 +15,7 @@
 
 #include "base/hex.h"
 #include "proxy/daemon/node.h"
+#include "tests/base/temporary_folder.h"
 
 namespace braid::proxy {
 namespace {
@@ -33,14 +34,6 @@ std::string hex(const stack::Secret& secret) {
 
 class SecretFile : public ::testing::Test {
  protected:
-  SecretFile() {
-    std::string name = (std::filesystem::temp_directory_path() / "braid-secret-XXXXXX").string();
-    CHECK(::mkdtemp(name.data()) != nullptr);
-    folder_ = name;
-    path_ = (folder_ / "secret").string();
-  }
-  ~SecretFile() override { std::filesystem::remove_all(folder_); }
-
   // Makes the file that is read.
   void holds(const std::string& text, mode_t mode = 0600) {
     std::ofstream(path_, std::ios::binary) << text;
@@ -51,8 +44,8 @@ class SecretFile : public ::testing::Test {
     return read.ok() ? "(read)" : read.error().text;
   }
 
-  std::filesystem::path folder_;
-  std::string path_;
+  TemporaryFolder folder_;
+  std::string path_ = folder_ / "secret";
 };
 
 TEST_F(SecretFile, HoldsDigitsWithOrWithoutAnEndOfLine) {
@@ -105,7 +98,7 @@ TEST_F(SecretFile, IsRefusedIfItIsNoFileOfThisUser) {
   ASSERT_EQ(::chown(path_.c_str(), 12345, 0), 0);
   EXPECT_THAT(refusal(), HasSubstr("it belongs to user 12345, who can change it"));
   // What is asked about is what a link leads to.
-  const std::string link = (folder_ / "link").string();
+  const std::string link = folder_ / "link";
   ASSERT_EQ(::symlink(path_.c_str(), link.c_str()), 0);
   EXPECT_THAT(read_secret_file(link).error().text, HasSubstr("it belongs to user 12345"));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "hex.h"
+#include "tests/base/temporary_folder.h"
 
 namespace braid::stack {
 namespace {
@@ -195,11 +196,10 @@ TEST(Noise, UnderstandsAnotherImplementationInEitherRole) {
     GTEST_SKIP() << "there is no Go: apt-get install golang-go golang-github-flynn-noise-dev";
   if (!std::filesystem::exists("/usr/share/gocode/src/github.com/flynn/noise"))
     GTEST_SKIP() << "apt-get install golang-github-flynn-noise-dev";
-  std::string folder = testing::TempDir() + "noise_peer_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const std::string program = folder + "/noise_peer";
-  const std::string build = "GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=" + folder +
-                            "/cache GOFLAGS=-p=2 go build -o " + program + " " NOISE_PEER_SOURCE;
+  const TemporaryFolder folder;
+  const std::string program = folder / "noise_peer";
+  const std::string build = "GO111MODULE=off GOPATH=/usr/share/gocode GOCACHE=" + folder / "cache" +
+                            " GOFLAGS=-p=2 go build -o " + program + " " NOISE_PEER_SOURCE;
   ASSERT_TRUE(runs(build)) << build;
   const KeyBytes psk = key_from_hex(std::string(64, '9'));
   const Bytes prologue = bytes("both ends know it"), header = bytes("header");
@@ -241,7 +241,6 @@ TEST(Noise, UnderstandsAnotherImplementationInEitherRole) {
       }
     }
   }
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

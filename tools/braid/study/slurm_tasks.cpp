@@ -34,23 +34,21 @@ std::string array_name(const std::string& tasks) {
   return "braid-" + name_of(nlohmann::json(tasks));
 }
 
-bool is_over(const std::string& state) {
-  constexpr std::array kOver = {"BOOT_FAIL", "CANCELLED",     "COMPLETED", "DEADLINE", "FAILED",
-                                "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED",  "TIMEOUT"};
-  return std::find(kOver.begin(), kOver.end(), state) != kOver.end();
-}
-
-std::string problem_of(const std::string& state) {
-  static const std::map<std::string, std::string> kProblems = {
+// What has become of a task in each of Slurm's states in which it is over (squeue(1), JOB STATE CODES).
+const std::map<std::string, std::string>& ends() {
+  static const std::map<std::string, std::string> kEnds = {
+      {"BOOT_FAIL", "was not run: Slurm could not start its node"},
       {"CANCELLED", "was cancelled"},
       {"COMPLETED", ""},
+      {"DEADLINE", "was killed at the deadline of its job"},
       {"FAILED", ""},  // its own status: it says what it was
       {"NODE_FAIL", "was lost: Slurm says that its node has failed"},
       {"OUT_OF_MEMORY",
        "was killed: it used more memory than Slurm gave it; --sbatch --mem=... gives it more"},
+      {"PREEMPTED", "was killed for a job that goes before it"},
+      {"REVOKED", "was moved to another cluster of Slurm's"},
       {"TIMEOUT", "was killed at Slurm's time limit; --sbatch --time=... gives it more"}};
-  const auto found = kProblems.find(state);
-  return found == kProblems.end() ? "ended in Slurm's state " + state : found->second;
+  return kEnds;
 }
 
 // "KEY   = value" of scontrol's page.
@@ -186,7 +184,8 @@ class SlurmTasks final : public TaskLauncher {
       known.insert(*task);
       runs = runs || state == "RUNNING";
       if (state == "PENDING") why_waiting = reason;
-      if (is_over(state) && left_.erase(*task) > 0) ended.push_back({*task, node, problem_of(state)});
+      const auto end = ends().find(state);
+      if (end != ends().end() && left_.erase(*task) > 0) ended.push_back({*task, node, end->second});
     }
     const std::set<std::size_t> still = left_;
     for (const std::size_t task : still) {
