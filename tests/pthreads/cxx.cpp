@@ -1,13 +1,17 @@
 // The C++ library's threads: std::thread, mutexes, conditions, futures, atomics, and containers in shared memory.
 #include <atomic>
+#include <barrier>
+#include <chrono>
 #include <condition_variable>
 #include <cstdio>
 #include <deque>
 #include <future>
+#include <latch>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <numeric>
+#include <semaphore>
 #include <shared_mutex>
 #include <string>
 #include <thread>
@@ -72,6 +76,50 @@ void transfer(Account& from, Account& to, long money) {
   to.money += money;
 }
 
+// What waits by the address of an atomic: the library counts who waits in a table of its own. Each wait begins before what ends it.
+void wait_by_addresses() {
+  std::atomic<bool> byte{false};
+  std::atomic<int> word{0};
+  std::atomic<long> two_words{0};
+  std::thread waiter([&] {
+    byte.wait(false);
+    word.wait(0);
+    two_words.wait(0);
+    CHECK(byte && word == 1 && two_words == 1);
+  });
+  const auto later = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  later(), byte = true, byte.notify_one();
+  later(), word = 1, word.notify_all();
+  later(), two_words = 1, two_words.notify_all();
+  waiter.join();
+
+  constexpr int kThreads = 3;
+  std::latch begun(kThreads);
+  int phases = 0;
+  std::barrier barrier(kThreads, [&]() noexcept { ++phases; });
+  std::counting_semaphore<2> two(2);
+  std::atomic<int> inside{0};
+  std::vector<long> sums(kThreads);
+  std::vector<std::jthread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      begun.arrive_and_wait();
+      for (int i = 0; i < 10; ++i) {
+        sums[static_cast<std::size_t>(t)] += t + 1;
+        barrier.arrive_and_wait();
+        CHECK(std::accumulate(sums.begin(), sums.end(), 0L) == 6L * (i + 1));
+        barrier.arrive_and_wait();
+        two.acquire();
+        CHECK(++inside <= 2);
+        --inside;
+        two.release();
+      }
+    });
+  }
+  threads.clear();
+  CHECK(phases == 20);
+}
+
 }  // namespace
 
 int main() {
@@ -124,6 +172,7 @@ int main() {
   } catch (const std::runtime_error& e) {
     CHECK(std::string(e.what()) == "told");
   }
+  wait_by_addresses();
   std::printf("cxx: %d wrong\n", wrong.load());
   return wrong != 0;
 }
