@@ -41,8 +41,9 @@ inline constexpr const char kNoFragments[] =
 inline constexpr const char kNoFragmentsOverUdp[] =
     "over the kernel's UDP, which takes whole datagrams only; take transport";
 
-// And of AF_XDP.
-inline constexpr const char kNoFragmentsOverXdp[] =
-    "over AF_XDP, which leaves fragments to the kernel: only the first says for which proxy it is; take transport";
+// And of AF_XDP, and AF_PACKET with the kernel's address.
+inline constexpr const char kNoFragmentsAtInterface[] =
+    "at an interface that keeps the kernel's address: fragments are left to the kernel, since only the first says for which proxy it is; take "
+    "transport";
 
 }  // namespace braid::settings

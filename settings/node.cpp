@@ -20,8 +20,11 @@ namespace braid::settings {
 template <>
 struct Words<LinkConfig::Kind> {
   using E = LinkConfig::Kind;
-  static constexpr Word<E> kAll[] = {
-      {"shm", E::kShm}, {"ethdev", E::kEthdev}, {"udp", E::kUdp}, {"af_xdp", E::kXdp}};
+  static constexpr Word<E> kAll[] = {{"shm", E::kShm},
+                                     {"ethdev", E::kEthdev},
+                                     {"udp", E::kUdp},
+                                     {"af_xdp", E::kXdp},
+                                     {"af_packet", E::kPacket}};
 };
 
 namespace {
@@ -36,7 +39,7 @@ constexpr Setting kLink[] = {
         {.name = "kind",
          .help =
              "memory shared with one peer (shm), a DPDK port (ethdev), the kernel's UDP (udp), or the interface that has the "
-             "address, through AF_XDP (af_xdp)"}),
+             "address, through AF_XDP (af_xdp) or AF_PACKET (af_packet)"}),
     declare<&L::fd>(
         {.name = "fd", .help = "shm: the wire's memory, an inherited descriptor; -1: none", .least = -1}),
     declare<&L::first_side>({.name = "first_side", .help = "shm: which of the two sides this node is"}),
@@ -91,7 +94,7 @@ constexpr Relation kLinkRelations[] = {
     relation<L, link_has_its_wire>("a shm link has an fd, an ethdev link a device"),
     relation<L, link_can_steer>("only an ethdev link steers by flow or rss"),
     relation<L, link_has_stations>(
-        "a udp or af_xdp link has no mac, prefix_bits or gateway: the kernel has them")};
+        "a udp, af_xdp or af_packet link has no mac, prefix_bits or gateway: the kernel has them")};
 constinit const Schema kLinkSchema = {.settings = kLink, .relations = kLinkRelations};
 
 // --- peers
@@ -314,7 +317,7 @@ std::optional<Conflict> sockets_take_whole_datagrams(const C& c) {
       return Conflict{
           {"transport.fragmentation", fmt::format("links[{}].kind", i)},
           fmt::format("ip is not possible {}",
-                      c.links[i].kind == L::Kind::kUdp ? kNoFragmentsOverUdp : kNoFragmentsOverXdp)};
+                      c.links[i].kind == L::Kind::kUdp ? kNoFragmentsOverUdp : kNoFragmentsAtInterface)};
   return std::nullopt;
 }
 
@@ -364,10 +367,10 @@ std::optional<Conflict> peers_are_all_others(const C& node) {
         return Conflict{{at + "link"},
                         fmt::format("{}: there are {} links, numbered from 0", ni.link, node.links.size())};
       const L::Kind kind = node.links[ni.link].kind;
-      if (!endpoints.add(ni.address, {peer.udp_port, peer.proxies}, kind == L::Kind::kUdp))
+      if (!endpoints.add(ni.address, {peer.udp_port, peer.proxies}, has_socket_of_port(kind)))
         return Conflict{
             {at + "address"},
-            kind == L::Kind::kUdp
+            has_socket_of_port(kind)
                 ? fmt::format("{}: another node has the same address and the same ports; nodes that share "
                               "an address need a udp_port each",
                               ni.address)
@@ -481,16 +484,17 @@ constexpr Relation kNodeRelations[] = {
     relation<C, cluster_is_one>("cluster is below clusters"),
     relation<C, ports_fit<C>>(kPortsFit),
     relation<C, nothing_is_automatic>("transport.mtu_bytes and idle.spins are numbers, not auto"),
-    relation<C, links_deliver_fragments>("with a link over af_packet transport.fragmentation is transport"),
+    relation<C, links_deliver_fragments>(
+        "with a DPDK port over af_packet transport.fragmentation is transport"),
     relation<C, sockets_take_whole_datagrams>(
-        "with a udp or af_xdp link transport.fragmentation is transport"),
+        "with a udp, af_xdp or af_packet link transport.fragmentation is transport"),
     relation<C, peers_are_all_others>(
         "peers are all other clusters, each once; no two interfaces have the same "
         "address; a shm link connects two interfaces"),
     relation<C, links_reach_their_peers>("a peer's address is on its link, or the link has a gateway"),
     relation<C, machines_fit>(
         "machines.slots plus clusters is at most 1024; machines.udp_port is not the port of a proxy; machines need "
-        "links that are neither udp nor af_xdp"),
+        "links that are not udp, af_xdp or af_packet"),
     relation<C, clients_can_attach>("either listen_fd or listen_address is given"),
     relation<C, proxies_have_processors>("processors names one for each proxy, or none"),
     relation<C, sealed_links_have_a_secret>(

@@ -17,7 +17,7 @@
 namespace braid::settings {
 
 struct LinkConfig {
-  enum class Kind : std::uint8_t { kShm, kEthdev, kUdp, kXdp };
+  enum class Kind : std::uint8_t { kShm, kEthdev, kUdp, kXdp, kPacket };
   Kind kind = Kind::kShm;
   int fd = -1;             // shm: the wire's memory, an inherited descriptor
   bool first_side = true;  // shm: which of the two sides this node is
@@ -31,7 +31,13 @@ struct LinkConfig {
 
 // The node's address on such a link is one of the kernel's, which routes and resolves.
 constexpr bool is_addressed_by_kernel(LinkConfig::Kind kind) {
-  return kind == LinkConfig::Kind::kUdp || kind == LinkConfig::Kind::kXdp;
+  return kind == LinkConfig::Kind::kUdp || kind == LinkConfig::Kind::kXdp ||
+         kind == LinkConfig::Kind::kPacket;
+}
+
+// Each proxy has a socket of the kernel's on such a link, so nodes may share an address and have ports of their own.
+constexpr bool has_socket_of_port(LinkConfig::Kind kind) {
+  return kind == LinkConfig::Kind::kUdp || kind == LinkConfig::Kind::kPacket;
 }
 
 // A network interface of a peer, and the link to it.

@@ -135,7 +135,7 @@ constexpr Setting kRun[] = {
          .option = "--wire",
          .help =
              "what connects the clusters: shared memory between the daemons (shm), the kernel's UDP (udp), DPDK "
-             "ports (dpdk), or between hosts AF_XDP (af_xdp)",
+             "ports (dpdk), or between hosts AF_XDP (af_xdp) or AF_PACKET (af_packet)",
          .reason = "needs no privileges",
          .scope = Scope::kLive}),
     declare<&C::protocol>(
@@ -237,7 +237,7 @@ std::optional<Conflict> window_carries_a_page(const C& c) {
 }
 
 std::optional<Conflict> there_is_another_proxy(const C& c) {
-  if (c.misdirect && c.wire == Wire::kUdp)
+  if (c.misdirect && (c.wire == Wire::kUdp || c.wire == Wire::kPacket))
     return Conflict{
         {"misdirect", "wire"},
         "the kernel brings each packet to the socket of its proxy; take another wire, or set misdirect to false"};
@@ -261,10 +261,11 @@ std::optional<Conflict> wire_carries_the_mtu(const C& c) {
 }
 
 std::optional<Conflict> wire_delivers_fragments(const C& c) {
-  const bool is_xdp = c.wire == Wire::kXdp;
-  if ((c.wire == Wire::kUdp || is_xdp) && c.transport.fragmentation == stack::Fragmentation::kIp)
-    return Conflict{{"transport.fragmentation", "wire"},
-                    fmt::format("ip is not possible {}", is_xdp ? kNoFragmentsOverXdp : kNoFragmentsOverUdp)};
+  const bool is_interface = is_at_interface(c.wire);
+  if ((c.wire == Wire::kUdp || is_interface) && c.transport.fragmentation == stack::Fragmentation::kIp)
+    return Conflict{
+        {"transport.fragmentation", "wire"},
+        fmt::format("ip is not possible {}", is_interface ? kNoFragmentsAtInterface : kNoFragmentsOverUdp)};
   if (c.wire != Wire::kDpdk || c.dpdk.kind != DpdkKind::kAfPacket ||
       c.transport.fragmentation != stack::Fragmentation::kIp)
     return std::nullopt;
@@ -398,10 +399,11 @@ constexpr Relation kRunRelations[] = {
     relation<C, window_carries_a_page>(
         "a quarter of window_kib carries a page of engine.page_bytes with its byte mask: 128 for 16384, 256 for 32768, "
         "512 for 65536"),
-    relation<C, there_is_another_proxy>("misdirect needs two proxies and a wire that is not udp"),
+    relation<C, there_is_another_proxy>(
+        "misdirect needs two proxies and a wire that is not udp or af_packet"),
     relation<C, wire_carries_the_mtu>("with wire dpdk transport.mtu_bytes is at most 1500, with af_xdp 3826"),
     relation<C, wire_delivers_fragments>(
-        "with wire udp, af_xdp or dpdk.kind af_packet transport.fragmentation is transport"),
+        "with wire udp, af_xdp or af_packet, or dpdk.kind af_packet, transport.fragmentation is transport"),
     relation<C, each_interface_has_a_proxy>("nis is at most proxies"),
     relation<C, dpdk_has_the_ports>("a cluster has at most 32 memif ports: (clusters - 1) * nis"),
     relation<C, interfaces_are_different>(
@@ -428,6 +430,7 @@ std::uint32_t RunConfig::mtu_bytes() const {
       return kMaxXdpMtuBytes;
     case Wire::kShm:
     case Wire::kUdp:
+    case Wire::kPacket:
       return kMaxMtuBytes;
   }
   CHECK(false);

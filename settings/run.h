@@ -17,7 +17,11 @@
 
 namespace braid::settings {
 
-enum class Wire : std::uint8_t { kShm, kUdp, kDpdk, kXdp };
+enum class Wire : std::uint8_t { kShm, kUdp, kDpdk, kXdp, kPacket };
+// Past the kernel's network code at interfaces that keep the kernel's address: between hosts.
+constexpr bool is_at_interface(Wire wire) {
+  return wire == Wire::kXdp || wire == Wire::kPacket;
+}
 enum class Protect : std::uint8_t { kAuto, kMprotect, kUserfaultfd };
 // What compute nodes and proxies run on: a core each where there are enough, or wherever the kernel lets them.
 enum class Bind : std::uint8_t { kCore, kNone };

@@ -7,8 +7,11 @@ namespace braid::settings {
 
 template <>
 struct Words<Wire> {
-  static constexpr Word<Wire> kAll[] = {
-      {"shm", Wire::kShm}, {"udp", Wire::kUdp}, {"dpdk", Wire::kDpdk}, {"af_xdp", Wire::kXdp}};
+  static constexpr Word<Wire> kAll[] = {{"shm", Wire::kShm},
+                                        {"udp", Wire::kUdp},
+                                        {"dpdk", Wire::kDpdk},
+                                        {"af_xdp", Wire::kXdp},
+                                        {"af_packet", Wire::kPacket}};
 };
 template <>
 struct Words<Protect> {

@@ -17,7 +17,7 @@ constexpr Setting kTransport[] = {
          .unit = "bytes",
          .help =
              "longest IP packet, bytes; at most 1500 with --wire dpdk, 3826 with af_xdp; auto: 9000 (shm, "
-             "udp), 1500 (dpdk), 3826 (af_xdp), in simulations the value of the model",
+             "udp, af_packet), 1500 (dpdk), 3826 (af_xdp), in simulations the value of the model",
          .reason = "the most that the wire carries; on shm a page fits in one packet",
          .least = kMinMtuBytes,
          .most = kMaxMtuBytes,

@@ -37,8 +37,12 @@ MAY_INCLUDE = {
         ("base", "stack/wire", "proxy/nic/nic_queue.h", "proxy/udp"),
         "the kernel makes headers of its own, so this queue takes a stack's off and puts them on",
     ),
+    "proxy/packet": (
+        ("base", "stack/wire", "proxy/nic/nic_queue.h", "proxy/udp", "proxy/packet"),
+        "like proxy/udp: the kernel has the address, the ways and the stations",
+    ),
     "proxy/xdp": (
-        ("base", "stack/wire", "proxy/nic/nic_queue.h", "proxy/udp", "proxy/xdp"),
+        ("base", "stack/wire", "proxy/nic/nic_queue.h", "proxy/udp", "proxy/packet", "proxy/xdp"),
         "like proxy/udp: the kernel has the address, the ways and the stations",
     ),
     "proxy/nic": (("base", "proxy/nic"), "a NIC queue moves frames and knows nothing of their contents"),

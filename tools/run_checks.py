@@ -62,6 +62,9 @@ FULL_CHECKS = [
     # The test among those above takes some of the allocations only.
     ("every refusal at a start",
      ["env", "BRAID_FAIL_ALL=1", "python3", "tests/live/failing_start_test.py", "build/release/bin"]),
+    # The test among those above takes 3 s.
+    ("a link down for 20 s",
+     ["sh", "-c", "BRAID_OUTAGE_SECONDS=20 python3 tests/hosts/packet_hosts_test.py build/release/bin -k for_long || [ $? = 77 ]"]),
     # Finds failures that occur one time in ten: every test that starts processes, until it fails or has run five times.
     ("live tests, repeated",
      ["ctest", "--preset", "release", "--label-regex", "^live$", "--repeat", "until-fail:5",

@@ -81,7 +81,7 @@ VethPair::~VethPair() {
 void VethPair::add_systems(bool near, std::vector<NamedSystem>& systems, std::shared_ptr<void>& ports) const {
   const Inside inside(space(near));
   const StackEnds ends = xdp_ends();
-  proxy::XdpWireOptions options;
+  proxy::KernelWireOptions options;
   options.own = ends.of(near).address;
   options.first_port = kStackPort;
   options.mtu_bytes = kMtu;

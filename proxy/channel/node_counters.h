@@ -71,6 +71,7 @@ namespace braid::proxy {
   X(arrival_ring_full, "packets left unacknowledged because a client's ring was full")              \
   X(bad_descriptors, "descriptors of clients that were refused: the client was disconnected")       \
   X(transmit_drops, "frames that the link refused")                                                 \
+  X(receive_drops, "frames that came and that the kernel had no room for")                          \
   X(icmp_errors, "messages of hosts on the way that frames did not arrive, which the kernel got")   \
   X(scheduling_gaps, "times that this proxy was not scheduled for long: timers postponed")          \
   X(peers_lost, "sub-connections given up because nothing came from the peer")                      \

@@ -100,6 +100,12 @@ class LinkQueues {
 
   // Frames that left and that a link refused.
   std::uint64_t transmit_drops() const { return sum(&NicQueue::transmit_drops); }
+  // Frames that came and found no room.
+  std::uint64_t receive_drops() const {
+    std::uint64_t all = 0;
+    for (const LinkQueue& q : queues_) all += q.nic->receive_drops();
+    return all;
+  }
   // Messages of ICMP that the kernel got for frames that left.
   std::uint64_t icmp_errors() const { return sum(&NicQueue::icmp_errors); }
 

@@ -10,6 +10,7 @@
 #include "proxy/nic/delaying_queue.h"
 #include "proxy/nic/faulty_queue.h"
 #include "proxy/nic/shm_wire.h"
+#include "proxy/packet/packet_wire.h"
 #include "proxy/udp/udp_queue.h"
 #ifdef BRAID_WITH_DPDK
 #include "proxy/nic/ethdev.h"
@@ -82,6 +83,16 @@ Result<void> reach_peers(NodeConfig& config, std::uint16_t index, stack::Ipv4Add
   return {};
 }
 
+Result<KernelWire> open_kernel_wire(LinkConfig::Kind kind, const KernelWireOptions& options,
+                                    const std::shared_ptr<SocketWaker>& waker) {
+  if (kind == LinkConfig::Kind::kPacket) return open_packet_wire(options, waker);
+#ifdef BRAID_WITH_XDP
+  return open_xdp_wire(options, waker);
+#else
+  return error("this braidd was built without AF_XDP: build with BRAID_XDP=ON, or take af_packet or udp");
+#endif
+}
+
 }  // namespace
 
 Links::Links(const NodeConfig& config) : queues_(config.proxies), steered_(config.links.size()) {}
@@ -116,7 +127,8 @@ Result<void> Links::open_link(NodeConfig& config, std::uint16_t link, unsigned& 
     case LinkConfig::Kind::kUdp:
       return open_sockets(config, link);
     case LinkConfig::Kind::kXdp:
-      return open_xdp(config, link, counters);
+    case LinkConfig::Kind::kPacket:
+      return open_interface(config, link, counters);
     case LinkConfig::Kind::kEthdev:
       return open_device(config, link, port++, counters);
   }
@@ -205,11 +217,9 @@ Result<std::shared_ptr<SocketWaker>> Links::waker(std::uint16_t index) {
   return waker_;
 }
 
-Result<void> Links::open_xdp([[maybe_unused]] NodeConfig& config, [[maybe_unused]] std::uint16_t index,
-                             [[maybe_unused]] NodeCounters& counters) {
-#ifdef BRAID_WITH_XDP
+Result<void> Links::open_interface(NodeConfig& config, std::uint16_t index, NodeCounters& counters) {
   LinkConfig& link = config.links[index];
-  XdpWireOptions options;
+  KernelWireOptions options;
   options.own = *stack::Ipv4Address::parse(link.address.empty() ? config.address : link.address);
   options.first_port = config.udp_port;
   options.proxies = config.proxies;
@@ -217,18 +227,14 @@ Result<void> Links::open_xdp([[maybe_unused]] NodeConfig& config, [[maybe_unused
   if (const Result<void> r = reach_peers(config, index, options.own, &options.peers); !r) return r;
   const Result<std::shared_ptr<SocketWaker>> waker = this->waker(index);
   if (!waker) return waker.error();
-  Result<XdpWire> wire = open_xdp_wire(options, *waker);
+  Result<KernelWire> wire = open_kernel_wire(link.kind, options, *waker);
   if (!wire) return error("links[{}]: {}", index, wire.error().text);
   link.mac = wire->mac.to_string();
   if (config.mac.empty()) config.mac = link.mac;
   for (unsigned q = 0; q < wire->queues.size(); ++q) add(config, q, index, std::move(wire->queues[q]));
-  if (config.proxies == 1) return {};
+  if (config.proxies == 1 || link.kind == LinkConfig::Kind::kPacket) return {};
   for (unsigned p = 0; p < config.proxies; ++p) count_steering(Steering::kHandoff, counters.proxy[p]);
   return {};
-#else
-  return error("links[{}]: this braidd was built without AF_XDP: build with BRAID_XDP=ON, or take udp",
-               index);
-#endif
 }
 
 Result<void> Links::open_device([[maybe_unused]] const NodeConfig& config,

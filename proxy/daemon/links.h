@@ -55,7 +55,7 @@ class Links {
   Result<void> open_link(NodeConfig& config, std::uint16_t link, unsigned& port, NodeCounters& counters);
   Result<void> open_wire(const NodeConfig& config, std::uint16_t link);
   Result<void> open_sockets(NodeConfig& config, std::uint16_t link);
-  Result<void> open_xdp(NodeConfig& config, std::uint16_t link, NodeCounters& counters);
+  Result<void> open_interface(NodeConfig& config, std::uint16_t link, NodeCounters& counters);
   Result<std::shared_ptr<SocketWaker>> waker(std::uint16_t link);
   Result<void> open_device(const NodeConfig& config, std::uint16_t link, unsigned port,
                            NodeCounters& counters);

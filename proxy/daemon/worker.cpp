@@ -547,6 +547,7 @@ void Worker::publish_counters() {
   publish_stack_counters(stack_, counters_);
   protocols_.publish(counters_);
   counters_.transmit_drops.set(queues_.transmit_drops());
+  counters_.receive_drops.set(queues_.receive_drops());
   counters_.icmp_errors.set(queues_.icmp_errors());
 }
 

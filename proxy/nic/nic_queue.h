@@ -59,6 +59,8 @@ class NicQueue {
 
   // Frames that commit() took and the link refused.
   virtual std::uint64_t transmit_drops() const { return 0; }
+  // Frames that came, and that the kernel or the device had no room for.
+  virtual std::uint64_t receive_drops() const { return 0; }
   // Messages of ICMP that the kernel got for frames that left here.
   virtual std::uint64_t icmp_errors() const { return 0; }
 };

@@ -22,6 +22,7 @@ class NicQueueDecorator : public NicQueue {
   void announce_sleep() override { wire_->announce_sleep(); }
   void withdraw_sleep() override { wire_->withdraw_sleep(); }
   std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
+  std::uint64_t receive_drops() const override { return wire_->receive_drops(); }
   std::uint64_t icmp_errors() const override { return wire_->icmp_errors(); }
 
  protected:

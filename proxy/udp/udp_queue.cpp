@@ -16,12 +16,6 @@ bool set(int socket, int level, int option, int value) {
   return ::setsockopt(socket, level, option, &value, sizeof value) == 0;
 }
 
-// Beyond the system's limit only a process with CAP_NET_ADMIN gets what it asks for.
-void size_buffer(int socket, int option, int forced_option, std::uint32_t bytes) {
-  if (!set(socket, SOL_SOCKET, forced_option, static_cast<int>(bytes)))
-    (void)set(socket, SOL_SOCKET, option, static_cast<int>(bytes));
-}
-
 }  // namespace
 
 Result<std::unique_ptr<UdpQueue>> UdpQueue::open(const UdpQueueOptions& options,
@@ -46,8 +40,7 @@ UdpQueue::UdpQueue(const UdpQueueOptions& options, int socket, std::shared_ptr<S
   // DF on every datagram, and an error for one that is longer than the path takes.
   CHECK(set(socket, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO));
   if (options.joins) (void)set(socket, IPPROTO_UDP, UDP_GRO, 1);  // Linux 5.0; else each comes alone
-  size_buffer(socket, SO_RCVBUF, SO_RCVBUFFORCE, options.buffer_bytes);
-  size_buffer(socket, SO_SNDBUF, SO_SNDBUFFORCE, options.buffer_bytes);
+  size_socket_buffers(socket, options.buffer_bytes);
 }
 
 UdpQueue::~UdpQueue() {
@@ -58,6 +51,10 @@ void UdpQueue::commit(std::span<const TxFrame> frames) {
   for (const TxFrame& frame : frames)
     transmitter_.commit(frames_.departure(ByteView(frame.data, frame.length)));
   if (transmitter_.flush()) receiver_.drain_errors();
+}
+
+std::uint64_t UdpQueue::receive_drops() const {
+  return socket_drops(socket_);
 }
 
 void UdpQueue::announce_sleep() {

@@ -46,6 +46,7 @@ class UdpQueue final : public NicQueue {
 
   // Frames that could not leave: no datagram, refused by the kernel, or too long for the path.
   std::uint64_t transmit_drops() const override { return transmitter_.drops(); }
+  std::uint64_t receive_drops() const override;
   std::uint64_t icmp_errors() const override { return receiver_.icmp_errors(); }
 
  private:

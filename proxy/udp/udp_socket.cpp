@@ -1,6 +1,7 @@
 #include "proxy/udp/udp_socket.h"
 
 #include <linux/errqueue.h>
+#include <linux/sock_diag.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include "base/check.h"
 #include "proxy/nic/nic_queue.h"
@@ -77,6 +79,22 @@ Result<int> bind_udp_socket(const UdpEnd& end) {
   const int status = ::setsockopt(socket, IPPROTO_IP, IP_RECVERR, &on, sizeof on);
   CHECK_EQ(status, 0);
   return socket;
+}
+
+void size_socket_buffers(int socket, std::uint32_t bytes) {
+  const int value = static_cast<int>(bytes);
+  for (const auto& [forced, plain] :
+       {std::pair(SO_RCVBUFFORCE, SO_RCVBUF), std::pair(SO_SNDBUFFORCE, SO_SNDBUF)})
+    if (::setsockopt(socket, SOL_SOCKET, forced, &value, sizeof value) != 0)
+      (void)::setsockopt(socket, SOL_SOCKET, plain, &value, sizeof value);
+}
+
+std::uint64_t socket_drops(int socket) {
+  std::array<std::uint32_t, SK_MEMINFO_VARS> values{};
+  socklen_t bytes = sizeof values;
+  if (::getsockopt(socket, SOL_SOCKET, SO_MEMINFO, values.data(), &bytes) != 0)
+    return 0;  // before Linux 4.12
+  return values[SK_MEMINFO_DROPS];
 }
 
 std::size_t take_icmp_errors(int socket) {

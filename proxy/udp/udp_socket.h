@@ -18,6 +18,12 @@ Result<std::uint32_t> path_mtu(stack::Ipv4Address own, stack::Ipv4Address peer);
 // error names the address and the cure.
 Result<int> bind_udp_socket(const UdpEnd& own);
 
+// What the kernel should keep of any socket in each direction. Beyond the system's limit only a process with CAP_NET_ADMIN gets what it asks for.
+void size_socket_buffers(int socket, std::uint32_t bytes);
+
+// What arrived at any socket and was dropped there, since it was made: it had no room.
+std::uint64_t socket_drops(int socket);
+
 // Takes the messages of ICMP that wait at the socket, some dozens at most; returns how many there were.
 std::size_t take_icmp_errors(int socket);
 

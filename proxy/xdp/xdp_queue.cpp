@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "base/check.h"
-#include "stack/wire/flow.h"
 
 namespace braid::proxy {
 namespace {
@@ -178,23 +177,13 @@ std::size_t XdpQueue::reserve(std::span<TxFrame> frames) {
   return offered;
 }
 
-// Writes the station that the kernel has for the packet's destination. False: it cannot leave.
-bool XdpQueue::address(const TxFrame& frame) const {
-  using namespace stack::detail;
-  if (frame.length < kUdpAt || load_be<std::uint16_t>(frame.data + kTypeAt) != 0x0800) return false;
-  const auto station = paths_->station_of(stack::Ipv4Address::load(frame.data + kIpDestinationAt));
-  if (!station) return false;
-  station->store(frame.data);
-  return true;
-}
-
 void XdpQueue::commit(std::span<const TxFrame> frames) {
   std::uint32_t leaving = 0;
   for (const TxFrame& frame : frames) {
     const std::uint64_t place = free_[first_free_];
     CHECK_EQ(memory_ + place, frame.data);
     first_free_ = (first_free_ + 1) % kSending;
-    if (!address(frame)) {
+    if (!paths_->address(frame)) {
       free_[(first_free_ + free_count_ - 1) % kSending] = place;  // behind those that are free
       drops_.add();
       continue;
@@ -229,6 +218,13 @@ void XdpQueue::send() {
     else
       has_room = errno == EINTR || __atomic_load_n(sending_.consumer, __ATOMIC_ACQUIRE) != before;
   }
+}
+
+std::uint64_t XdpQueue::receive_drops() const {
+  xdp_statistics all{};
+  socklen_t bytes = sizeof all;
+  if (::getsockopt(::xsk_socket__fd(socket_), SOL_XDP, XDP_STATISTICS, &all, &bytes) != 0) return 0;
+  return all.rx_dropped + all.rx_ring_full;
 }
 
 void XdpQueue::announce_sleep() {

@@ -24,8 +24,8 @@
 #include "base/ethernet.h"
 #include "base/result.h"
 #include "proxy/nic/nic_queue.h"
+#include "proxy/packet/kernel_paths.h"
 #include "proxy/udp/socket_waker.h"
-#include "proxy/xdp/kernel_paths.h"
 #include "proxy/xdp/xdp_program.h"
 
 namespace braid::proxy {
@@ -62,6 +62,8 @@ class XdpQueue final : public NicQueue {
 
   // Frames that could not leave: none of IPv4, to a station that the kernel does not know, or refused by the interface.
   std::uint64_t transmit_drops() const override { return drops_.get(); }
+  // Frames that found no free place in memory, or none in the ring.
+  std::uint64_t receive_drops() const override;
   std::uint64_t icmp_errors() const override { return paths_->icmp_errors(options_.port); }
 
  private:
@@ -71,7 +73,6 @@ class XdpQueue final : public NicQueue {
   Result<void> make_socket();
   void give_back_lent();
   void take_back_sent();
-  bool address(const TxFrame& frame) const;
   bool has_unsent() const;
   void send();
 

@@ -143,7 +143,7 @@ TEST(RunConfig, RefusesValuesOutOfRange) {
             "run.yaml:1:11: key 'dispatch': 'random' is not allowed; allowed: fixed, rr, round-robin, "
             "least-loaded");
   EXPECT_EQ(refusal("wire: tcp\n"),
-            "run.yaml:1:7: key 'wire': 'tcp' is not allowed; allowed: shm, udp, dpdk, af_xdp");
+            "run.yaml:1:7: key 'wire': 'tcp' is not allowed; allowed: shm, udp, dpdk, af_xdp, af_packet");
   EXPECT_EQ(refusal("transport: {mtu_bytes: 575}\n"),
             "run.yaml:1:24: key 'transport.mtu_bytes': '575' is not allowed; allowed: auto, or 576 to 9000");
   EXPECT_THAT(refusal("transport: {window_packets: 257}\n"),
@@ -219,8 +219,9 @@ TEST(RunConfig, RefusesFragmentsOverAWireThatPutsThemTogether) {  // IP-2
       "transport, or another wire");
   EXPECT_EQ(refusal(interfaces + "transport: {fragmentation: transport}\n"), "(accepted)");
   EXPECT_EQ(refusal("wire: dpdk\ntransport: {fragmentation: ip}\n"), "(accepted)") << "over memif";
-  EXPECT_THAT(refusal("wire: af_xdp\ntransport: {fragmentation: ip}\n"),
-              HasSubstr("ip is not possible over AF_XDP"));
+  for (const char* const wire : {"af_xdp", "af_packet"})
+    EXPECT_THAT(refusal(fmt::format("wire: {}\ntransport: {{fragmentation: ip}}\n", wire)),
+                HasSubstr("ip is not possible at an interface that keeps the kernel's address"));
   settings::Collector<settings::RunConfig> flag;
   ASSERT_TRUE(settings::load_yaml(flag, interfaces, "run.yaml").ok());
   ASSERT_TRUE(flag.set("transport.fragmentation", "ip", "--fragmentation:").ok());

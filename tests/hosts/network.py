@@ -50,8 +50,7 @@ class Network:
         self.bridge = f"{self.prefix}-bridge"
         self.started = []
         do("ip", "netns", "add", self.bridge)
-        self.inside(self.bridge, "ip", "link", "add", "bridge0", "type", "bridge")
-        self.inside(self.bridge, "ip", "link", "set", "bridge0", "up")
+        self.add_bridge("bridge0")
         self.command = self.add("command", self.address(100))
         self.hosts = [self.add(f"host{i}", self.address(i)) for i in range(1, hosts + 1)]
 
@@ -63,14 +62,23 @@ class Network:
         return do("ip", "netns", "exec", namespace, *words)
 
     def add(self, name, address):
-        namespace, outer = f"{self.prefix}-{name}", f"b{os.getpid() % 100000}-{name}"[:15]
+        namespace = f"{self.prefix}-{name}"
         do("ip", "netns", "add", namespace)
-        do("ip", "link", "add", outer, "netns", self.bridge, "type", "veth", "peer", "name", "eth0", "netns", namespace)
-        self.inside(self.bridge, "ip", "link", "set", outer, "master", "bridge0", "up")
-        self.inside(namespace, "ip", "address", "add", f"{address}/24", "dev", "eth0")
         self.inside(namespace, "ip", "link", "set", "lo", "up")
-        self.inside(namespace, "ip", "link", "set", "eth0", "up")
+        self.add_interface(namespace, name, "eth0", address)
         return namespace
+
+    def add_bridge(self, name):
+        self.inside(self.bridge, "ip", "link", "add", name, "type", "bridge")
+        self.inside(self.bridge, "ip", "link", "set", name, "up")
+
+    def add_interface(self, namespace, name, interface, address, bridge="bridge0"):
+        """`name`: of its other end, at the bridge."""
+        outer = f"b{os.getpid() % 100000}-{name}"[:15]
+        do("ip", "link", "add", outer, "netns", self.bridge, "type", "veth", "peer", "name", interface, "netns", namespace)
+        self.inside(self.bridge, "ip", "link", "set", outer, "master", bridge, "up")
+        self.inside(namespace, "ip", "address", "add", f"{address}/24", "dev", interface)
+        self.inside(namespace, "ip", "link", "set", interface, "up")
 
     def start(self, namespace, *words, **more):
         """Starts a process that runs until remove()."""

@@ -12,7 +12,7 @@ import sys
 import time
 import unittest
 
-from runs import finish, script, wait_until
+from runs import PROGRAMS, finish, script, wait_until
 from ssh_network import SshHostsTest, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
@@ -54,9 +54,7 @@ class SshHosts(SshHostsTest):
         self.assertTrue(wait_until(lambda: not left(), MOST_SECONDS_TO_END), f"left: {left()}")
 
     def test_programs(self):
-        for program, *arguments in (("jacobi", "--size", "256"), ("matmul", "--size", "64"), ("water", "--molecules", "64"),
-                                    ("barnes", "--bodies", "256"), ("fft",), ("gauss", "--size", "64"),
-                                    ("tsp", "--cities", "9"), ("unstructured",)):
+        for program, *arguments in PROGRAMS:
             with self.subTest(program):
                 run = self.braid.run(*self.options, "--per-host", "1", "--compute", "1", self.braid.application(program),
                                      *arguments)

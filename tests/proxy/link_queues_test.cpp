@@ -52,6 +52,7 @@ class FakeQueue final : public NicQueue {
   }
   std::uint32_t max_frame_bytes() const override { return kFrameBytes; }
   std::uint64_t transmit_drops() const override { return wire_.drops; }
+  std::uint64_t receive_drops() const override { return 100 * wire_.drops; }
   std::uint64_t icmp_errors() const override { return 10 * wire_.drops; }
 
  private:
@@ -143,6 +144,8 @@ TEST_F(LinkQueuesTest, DropsOfAllLinksAreCounted) {
   first_.drops = 3;
   other_link_.drops = 4;
   EXPECT_EQ(queues_.transmit_drops(), 7u);
+  second_.drops = 1;
+  EXPECT_EQ(queues_.receive_drops(), 800u) << "also of queues that nothing leaves by";
   EXPECT_EQ(queues_.icmp_errors(), 70u);
 }
 

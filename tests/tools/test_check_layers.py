@@ -64,6 +64,7 @@ FORBIDDEN_INCLUDES = [
     # settings
     ("proxy/nic/steering.h", '"proxy/nic/nic_queue.h"', "settings name its enumeration"),
     ("proxy/udp/a.h", '"stack/stack.h"', "the kernel makes headers of its own"),
+    ("proxy/packet/a.h", '"proxy/nic/ethdev.h"', "like proxy/udp: the kernel has the address"),
     ("proxy/xdp/a.h", '"proxy/nic/ethdev.h"', "like proxy/udp: the kernel has the address"),
     ("settings/a.h", '"proxy/daemon/daemon.h"', "not their views"),
     ("settings/a.h", '"proxy/nic/nic_queue.h"', "not their views"),

@@ -152,11 +152,12 @@ class RunChecks(tree.TreeTest):
                    mode=0o755)
         self.write("tests/live/failing_start_test.py", "import os\nassert os.environ['BRAID_FAIL_ALL'] == '1'\n")
         self.write("tests/live/random_kills_test.py", "import sys\nassert sys.argv[2:] == ['--moments', '1000', '--seed', '0']\n")
+        self.write("tests/hosts/packet_hosts_test.py", "import os\nassert os.environ['BRAID_OUTAGE_SECONDS'] == '20'\n")
         self.stub("tools/fuzz_coverage")
         result = self.run_tool(self.root / "tools/check", "--full")
         # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; 1,000 random moments; every start
-        # refused something; long commands; lines that fuzzers reach; and the live tests repeated.
-        self.assert_closes(result, 0, f"{self.ALL + 5 + 7} passed, 0 failed")
+        # refused something; a link down; long commands; lines that fuzzers reach; and the live tests repeated.
+        self.assert_closes(result, 0, f"{self.ALL + 5 + 8} passed, 0 failed")
         self.assertIn("every process killed once", result.stdout)
         self.assertIn("killed at 1,000 random moments", result.stdout)
         self.assertIn("failing_start_test.py", result.stdout)

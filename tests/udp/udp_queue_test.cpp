@@ -162,6 +162,20 @@ TEST(UdpQueue, FrameThatIsNoDatagramIsADrop) {
   EXPECT_EQ(from->transmit_drops(), 3u);
 }
 
+TEST(UdpQueue, WhatFindsNoRoomIsCounted) {
+  const UdpEnd a = end(1), b = end(2);
+  const auto from = open(a, false);
+  const auto to = UdpQueue::open({.own = b, .buffer_bytes = 1, .joins = false}, nullptr);
+  ASSERT_TRUE(to) << to.error().text;
+  EXPECT_EQ((*to)->receive_drops(), 0u);
+  for (std::uint64_t n = 0; n < 512; n += 8)
+    ASSERT_EQ(send(*from, a, b, n, 8, [](std::uint64_t) { return 1000; }), 8u);
+  const std::uint64_t dropped = (*to)->receive_drops();
+  EXPECT_GT(dropped, 0u);
+  EXPECT_EQ(take(**to, 512 - dropped).size(), 512 - dropped);
+  EXPECT_EQ((*to)->receive_drops(), dropped);
+}
+
 TEST(UdpQueue, ClosedPortIsCountedAndHarmsNoOtherPeer) {
   const UdpEnd a = end(1), b = end(2), nobody = end(3);
   const auto from = open(a), to = open(b);

@@ -12,16 +12,19 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/clock.h"
+#include "proxy/packet/kernel_paths.h"
+#include "proxy/packet/packet_wire.h"
 #include "proxy/udp/udp_frames.h"
-#include "proxy/xdp/kernel_paths.h"
 #include "proxy/xdp/xdp_program.h"
 #include "proxy/xdp/xdp_queue.h"
 #include "stack/wire/flow.h"
@@ -71,15 +74,19 @@ class XdpWireTest : public ::testing::Test {
     ASSERT_EQ(::setns(fd, CLONE_NEWNET), 0);
     ::close(fd);
   }
-  Result<XdpWire> open(Ipv4Address own, Ipv4Address peer, unsigned proxies = 1,
-                       std::uint32_t mtu_bytes = 1500) {
+  Result<KernelWire> open(Ipv4Address own, Ipv4Address peer, unsigned proxies = 1,
+                          std::uint32_t mtu_bytes = 1500) {
     enter(own == kA ? a_ : b_);
     return open_xdp_wire({own, kPort, proxies, mtu_bytes, {peer}}, nullptr);
+  }
+  Result<KernelWire> open_packets(Ipv4Address own, Ipv4Address peer, unsigned proxies = 1) {
+    enter(own == kA ? a_ : b_);
+    return open_packet_wire({own, kPort, proxies, 1500, {peer}}, nullptr);
   }
   std::string refusal(unsigned proxies = 1, std::uint32_t mtu_bytes = 1500, Ipv4Address own = kA,
                       Ipv4Address peer = kB) {
     enter(a_);
-    const Result<XdpWire> wire = open_xdp_wire({own, kPort, proxies, mtu_bytes, {peer}}, nullptr);
+    const Result<KernelWire> wire = open_xdp_wire({own, kPort, proxies, mtu_bytes, {peer}}, nullptr);
     return wire ? "" : wire.error().text;
   }
   bool has_program(const char* interface) {
@@ -305,6 +312,66 @@ TEST_F(XdpWireTest, OtherTrafficReachesTheKernel) {
   EXPECT_EQ(std::system(("ip netns exec " + a_ + " ping -c 1 -W 5 10.66.0.2 >/dev/null").c_str()), 0);
 }
 
+TEST_F(XdpWireTest, WhatFindsNoRoomIsCounted) {
+  for (const bool is_packet : {false, true}) {
+    SCOPED_TRACE(is_packet);
+    auto b = is_packet ? open_packets(kB, kA) : open(kB, kA);
+    ASSERT_TRUE(b) << b.error().text;
+    auto a = is_packet ? open_packets(kA, kB) : open(kA, kB);
+    ASSERT_TRUE(a) << a.error().text;
+    NicQueue &from = *a->queues[0], &to = *b->queues[0];
+    EXPECT_EQ(to.receive_drops(), 0u);
+    std::uint64_t sent = 0;
+    for (const Instant begin = monotonic_now();
+         to.receive_drops() == 0 && monotonic_now() - begin < Duration::s(20);)
+      sent += send(from, kA, kB, kPort, sent, kMaxBurst, 64);
+    const std::uint64_t dropped = to.receive_drops();
+    EXPECT_GT(dropped, 0u);
+    EXPECT_EQ(take(to, sent - dropped, 64).numbers.size(), sent - dropped);
+    EXPECT_EQ(from.transmit_drops(), 0u);
+  }
+}
+
+TEST_F(XdpWireTest, SocketsOfAfPacketTakeWholeDatagramsToTheirProxyAndTheKernelAnswersNone) {
+  auto a = open_packets(kA, kB, 2), b = open_packets(kB, kA, 2);
+  ASSERT_TRUE(a) << a.error().text;
+  ASSERT_TRUE(b) << b.error().text;
+  ASSERT_EQ(a->queues.size(), 2u);
+  std::uint64_t number = 0;
+  for (const auto& [from, to, sender, receiver] :
+       {std::tuple{kA, kB, &*a, &*b}, std::tuple{kB, kA, &*b, &*a}}) {
+    for (const std::uint16_t proxy : {std::uint16_t{0}, std::uint16_t{1}}) {
+      NicQueue& queue = *receiver->queues[proxy];
+      ASSERT_EQ(
+          send(*sender->queues[0], from, to, static_cast<std::uint16_t>(kPort + proxy), number, 20, 1458),
+          20u);
+      const Arrivals arrivals = take(queue, 20, 1458);
+      ASSERT_EQ(arrivals.numbers.size(), 20u);
+      EXPECT_EQ(arrivals.numbers.front(), number);
+      EXPECT_EQ(arrivals.ports.front(), kPort + proxy);
+      number += 20;
+      // None of these is the proxy's.
+      const std::vector<std::pair<std::size_t, unsigned>> changes{{14, 0x46}, {20, 0x20}, {21, 1},
+                                                                  {23, 6},    {33, 77},   {37, 9}};
+      for (const auto& [at, value] : changes) {
+        std::array<TxFrame, 1> frame;
+        ASSERT_EQ(sender->queues[0]->reserve(frame), 1u);
+        const std::vector<std::byte> plain = datagram(to, static_cast<std::uint16_t>(kPort + proxy));
+        std::copy(plain.begin(), plain.end(), frame[0].data);
+        frame[0].length = static_cast<std::uint32_t>(plain.size());
+        frame[0].data[at] = static_cast<std::byte>(value);
+        sender->queues[0]->commit(frame);
+      }
+      ASSERT_EQ(send(*sender->queues[0], from, to, static_cast<std::uint16_t>(kPort + proxy), number, 1, 64),
+                1u);
+      EXPECT_EQ(take(queue, 1, 64).numbers, std::vector{number});
+      ++number;
+    }
+    EXPECT_EQ(sender->queues[0]->transmit_drops(), 2u) << "to an address that is no peer's";
+    EXPECT_EQ(sender->queues[0]->icmp_errors() + sender->queues[1]->icmp_errors(), 0u);
+  }
+}
+
 TEST_F(XdpWireTest, IcmpErrorsComeToTheKernelAndAreCounted) {
   auto a = open(kA, kB);
   ASSERT_TRUE(a) << a.error().text;
@@ -352,7 +419,7 @@ TEST_F(XdpWireTest, ProgramsThatAreInTheWayAreNamedOrRemoved) {
   {
     auto wire = open(kA, kB);
     ASSERT_TRUE(wire) << wire.error().text;
-    const Result<XdpWire> second = open_xdp_wire({kA, kPort + 1, 1, 1500, {kB}}, nullptr);
+    const Result<KernelWire> second = open_xdp_wire({kA, kPort + 1, 1, 1500, {kB}}, nullptr);
     ASSERT_FALSE(second);
     EXPECT_THAT(second.error().text, HasSubstr("xdp-a has an XDP program of another braidd"));
     EXPECT_THAT(refusal(), HasSubstr("UDP 10.66.0.1:7700: another process has UDP port 7700"));

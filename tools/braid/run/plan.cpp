@@ -194,14 +194,18 @@ std::uint16_t port_on(const std::string& run, const Host& host, unsigned cluster
   return static_cast<std::uint16_t>(place_of(run).udp_port + (cluster - host.first_cluster) * kMaxProxies);
 }
 
+proxy::LinkConfig::Kind kind_of(settings::Wire wire) {
+  if (wire == settings::Wire::kXdp) return proxy::LinkConfig::Kind::kXdp;
+  return wire == settings::Wire::kPacket ? proxy::LinkConfig::Kind::kPacket : proxy::LinkConfig::Kind::kUdp;
+}
+
 void plan_own_sockets(const settings::RunConfig& config, const std::string& run, const Host& host,
                       proxy::NodeConfig& node) {
   node.address = host.addresses[0];
   node.udp_port = port_on(run, host, node.cluster);
   for (unsigned n = 0; n < config.nis; ++n) {
     proxy::LinkConfig link;
-    link.kind =
-        config.wire == settings::Wire::kXdp ? proxy::LinkConfig::Kind::kXdp : proxy::LinkConfig::Kind::kUdp;
+    link.kind = kind_of(config.wire);
     if (n > 0) link.address = host.addresses[n];
     node.links.push_back(std::move(link));
   }

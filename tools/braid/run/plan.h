@@ -33,7 +33,7 @@ Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config, std::
 std::vector<proxy::NodeConfig> plan_nodes(const settings::RunConfig& config, const std::string& run,
                                           unsigned cores);
 
-// The same for clusters of several hosts: shared memory between those of one host, UDP or AF_XDP sockets between hosts.
+// The same for clusters of several hosts: shared memory between those of one host, sockets between hosts.
 // idle.spins is left to each host.
 std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& config, const std::string& run,
                                                    const std::vector<Host>& hosts);

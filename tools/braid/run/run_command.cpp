@@ -127,6 +127,24 @@ std::vector<Host> hosts_of(const Arguments& arguments, const Given& given) {
   return hosts;
 }
 
+// Of several hosts, of which clusters are.
+void check_wire(const RunOptions& options) {
+  const settings::Wire wire = options.config.wire;
+  const std::string option = fmt::format("--wire {}", settings::word_of(wire));
+  if (wire != settings::Wire::kUdp && !is_at_interface(wire))
+    refuse(kUsageStatus, option + ": between hosts it is udp, af_xdp or af_packet; leave the option out");
+  for (const Host& host : options.hosts)
+    if (wire == settings::Wire::kXdp && host.clusters > 1)
+      refuse(
+          kUsageStatus,
+          fmt::format(
+              "{}: {} has {} clusters, and an interface serves one; give --per-host 1, or take af_packet or udp",
+              option, host.name, host.clusters));
+  if (is_at_interface(wire) && are_this_machine(options.hosts))
+    refuse(kUsageStatus,
+           option + ": the hosts have addresses of the loopback network, which is no Ethernet; take udp");
+}
+
 // Clusters of several hosts: how many, with how many NIs, over which wire. What the user said must fit.
 void spread(const Arguments& arguments, const Given& given, settings::Collector<settings::RunConfig>& builder,
             RunOptions& options) {
@@ -154,20 +172,7 @@ void spread(const Arguments& arguments, const Given& given, settings::Collector<
   const Result<settings::RunConfig> config = builder.finish();
   if (!config) refuse(kUsageStatus, config.error().text);
   options.config = *config;
-  const bool is_xdp = options.config.wire == settings::Wire::kXdp;
-  if (options.config.wire != settings::Wire::kUdp && !is_xdp)
-    refuse(kUsageStatus, fmt::format("--wire {}: between hosts it is udp or af_xdp; leave the option out",
-                                     settings::word_of(options.config.wire)));
-  for (const Host& host : options.hosts)
-    if (is_xdp && host.clusters > 1)
-      refuse(
-          kUsageStatus,
-          fmt::format(
-              "--wire af_xdp: {} has {} clusters, and an interface serves one; give --per-host 1, or take udp",
-              host.name, host.clusters));
-  if (is_xdp && are_this_machine(options.hosts))
-    refuse(kUsageStatus,
-           "--wire af_xdp: the hosts have addresses of the loopback network, which is no Ethernet; take udp");
+  check_wire(options);
 }
 
 // NAME=VALUE, or NAME with the value that it has here.
@@ -258,10 +263,15 @@ int run_application(const Arguments& arguments, const Given& given) {
   options.application = *application;
   prepare_hosts(arguments, given, ranks ? &*ranks : nullptr, builder, options);
   if (options.hosts.empty()) {
-    if (options.config.wire == settings::Wire::kXdp)
+    if (is_at_interface(options.config.wire))
       refuse(
           kUsageStatus,
-          "--wire af_xdp: is for --hosts or --hostfile, and neither is given; on one host take shm or udp");
+          fmt::format(
+              "--wire {}: is for --hosts or --hostfile, and neither is given; on one host take shm or udp{}",
+              settings::word_of(options.config.wire),
+              options.config.wire == settings::Wire::kPacket
+                  ? ", or '--wire dpdk --dpdk af_packet' with interfaces of its own"
+                  : ""));
     const Result<std::string> daemon = find_daemon(own_folder());
     if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
     options.daemon = *daemon;

@@ -5,7 +5,7 @@
 // resolve and confirm what it does not know, since the kernel sends nothing there itself.
 //
 // ICMP errors come back to a UDP socket of the kernel's for each of our ports. It also keeps these from other processes,
-// and swallows what the XDP program left to the kernel.
+// and swallows what the kernel gets of the proxies' datagrams, which it would answer by ICMP errors.
 #pragma once
 
 #include <atomic>
@@ -20,6 +20,7 @@
 #include "base/counters.h"
 #include "base/result.h"
 #include "base/time.h"
+#include "proxy/nic/nic_queue.h"
 #include "stack/wire/addresses.h"
 
 namespace braid::proxy {
@@ -52,6 +53,8 @@ class KernelPaths {
     }
     return std::nullopt;
   }
+  // Writes the station of the packet's destination into a frame. False: it cannot leave. Any thread.
+  bool address(const TxFrame& frame) const;
   // Any thread.
   bool link_up() const { return link_up_.load(std::memory_order_relaxed); }
   // Of datagrams from port first_port + i. Any thread.

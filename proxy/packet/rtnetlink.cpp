@@ -1,4 +1,4 @@
-#include "proxy/xdp/rtnetlink.h"
+#include "proxy/packet/rtnetlink.h"
 
 #include <linux/neighbour.h>
 #include <linux/netlink.h>

@@ -1,5 +1,6 @@
-#include "proxy/xdp/kernel_paths.h"
+#include "proxy/packet/kernel_paths.h"
 
+#include <linux/filter.h>
 #include <linux/rtnetlink.h>
 #include <net/if.h>
 #include <poll.h>
@@ -15,8 +16,9 @@
 #include <system_error>
 #include <utility>
 
+#include "proxy/packet/rtnetlink.h"
 #include "proxy/udp/udp_socket.h"
-#include "proxy/xdp/rtnetlink.h"
+#include "stack/wire/flow.h"
 
 namespace braid::proxy {
 namespace {
@@ -93,6 +95,11 @@ Result<void> KernelPaths::open() {
         bind_udp_socket({options_.own, static_cast<std::uint16_t>(options_.first_port + i)});
     if (!socket) return socket.error();
     errors_.emplace_back().socket = *socket;
+    // Datagrams are the proxies': the kernel's copy of one, or one that comes before they listen, ends here without an ICMP error.
+    sock_filter nothing = BPF_STMT(BPF_RET | BPF_K, 0);
+    const sock_fprog filter{1, &nothing};
+    if (::setsockopt(*socket, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof filter) != 0)
+      return error("a filter of UDP port {}: {}", options_.first_port + i, std::strerror(errno));
   }
   return {};
 }
@@ -105,12 +112,21 @@ Result<void> KernelPaths::refuse_other_routes() {
     if (!route)
       return error("{}: the kernel has no route; see 'ip route get {}'", way, peer.address.to_string());
     if (route->is_local)
-      return error("{} stays on this host: AF_XDP is for other hosts; take shm or udp", way);
+      return error("{} stays on this host, and this wire is for other hosts; take shm or udp", way);
     if (route->interface != index_)
       return error("{} leaves by {}, not by {}: change the route, or give the addresses of {}", way,
                    name_of(route->interface), options_.interface, name_of(route->interface));
   }
   return {};
+}
+
+bool KernelPaths::address(const TxFrame& frame) const {
+  using namespace stack::detail;
+  if (frame.length < kUdpAt || load_be<std::uint16_t>(frame.data + kTypeAt) != 0x0800) return false;
+  const auto station = station_of(stack::Ipv4Address::load(frame.data + kIpDestinationAt));
+  if (!station) return false;
+  station->store(frame.data);
+  return true;
 }
 
 bool KernelPaths::all_known() const {
