@@ -96,6 +96,8 @@ void begin_cluster_0(const std::string& run, unsigned clusters, int timeout_ms) 
   const std::string run = name;
   // Programs that this one starts are no part of the run.
   ::unsetenv(variable::kRun);
+  const bool main_elsewhere = ::getenv(variable::kMainElsewhere) != nullptr;
+  ::unsetenv(variable::kMainElsewhere);
   const Result<Environment> environment = Environment::read();
   // An error is told by init(), in every cluster.
   if (!environment || environment->clusters == 1 || !occupy_standard_descriptors()) return;
@@ -103,7 +105,7 @@ void begin_cluster_0(const std::string& run, unsigned clusters, int timeout_ms) 
   const auto timeout_ms = static_cast<int>(environment->connect_timeout.ns() / 1'000'000);
   if (environment->cluster == 0) return begin_cluster_0(run, environment->clusters, timeout_ms);
   ::setenv(variable::kRun, run.c_str(), 1);
-  stand_in(run.c_str(), environment->cluster, timeout_ms);
+  stand_in(run.c_str(), environment->cluster, timeout_ms, main_elsewhere);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "base/clock.h"
@@ -114,16 +115,24 @@ void fill_place(std::uint32_t cluster, Message* place, Descriptors* with) {
   }
 }
 
+// By then a process that was started at the same time has come, if it is on this host.
+constexpr int kElsewhereMs = 5'000;
+
 // The warden listens from the start of cluster 0's process, which may still be to come.
-int connect_to_warden(const char* run, int timeout_ms) {
+int connect_to_warden(const char* run, int timeout_ms, bool main_elsewhere) {
   sockaddr_un address;
   const socklen_t length = rendezvous(run, &address);
+  if (main_elsewhere) timeout_ms = std::min(timeout_ms, kElsewhereMs);
   const Instant deadline = monotonic_now() + Duration::ms(timeout_ms);
   for (;;) {
     const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (socket < 0) fail("cannot make a socket: {}", cause_and_cure(errno).c_str());
     if (::connect(socket, reinterpret_cast<sockaddr*>(&address), length) == 0) return socket;
     ::close(socket);
+    if (monotonic_now() > deadline && main_elsewhere)
+      fail(
+          "main() of this program runs once, in cluster 0, whose process is cloned for the other clusters: it cannot be for "
+          "this cluster, which is on another host; run the program on one host (`braid run --clusters N`, without --hosts)");
     if (monotonic_now() > deadline)
       fail(
           "the process of cluster 0, which runs main(), was not there within {} ms: a larger {} gives it more time",
@@ -142,9 +151,9 @@ socklen_t rendezvous(const char* run, sockaddr_un* address) {
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + ::strlen(name));
 }
 
-void stand_in(const char* run, std::uint32_t cluster, int timeout_ms) {
+void stand_in(const char* run, std::uint32_t cluster, int timeout_ms, bool main_elsewhere) {
   take_signals();
-  const int socket = connect_to_warden(run, timeout_ms);
+  const int socket = connect_to_warden(run, timeout_ms, main_elsewhere);
   Message place;
   Descriptors with;
   fill_place(cluster, &place, &with);

@@ -12,8 +12,9 @@ namespace braid::dsm::once {
 socklen_t rendezvous(const char* run, sockaddr_un* address);
 
 // Hands this process's place over: waits for the warden at most `timeout_ms`, then for the end of the cluster's
-// program, and ends as it does. SIGQUIT is passed on to the program, if that handles it.
-[[noreturn]] void stand_in(const char* run, std::uint32_t cluster, int timeout_ms);
+// program, and ends as it does. SIGQUIT is passed on to the program, if that handles it. `main_elsewhere`: the run has given cluster 0
+// to another host, which may be an address of this one; where it is not, the process ends with a message.
+[[noreturn]] void stand_in(const char* run, std::uint32_t cluster, int timeout_ms, bool main_elsewhere);
 // The same for cluster 0, whose place its program has inherited.
 [[noreturn]] void stand_in_at(int socket);
 

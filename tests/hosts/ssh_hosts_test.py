@@ -8,6 +8,7 @@ Needs root, for the namespaces, ip (iproute2), ssh and sshd; exit status 77 wher
 """
 
 import os
+import subprocess
 import sys
 import time
 import unittest
@@ -61,6 +62,14 @@ class SshHosts(SshHostsTest):
                 self.assertEqual(run.returncode, 0, run.stderr)
                 self.assertIn("verified", run.stdout)
         self.expect_nothing_left()
+
+    def test_a_program_whose_main_runs_once_is_for_one_host(self):
+        source = self.folder / "threads.c"
+        source.write_text("#include <pthread.h>\nstatic void* f(void* p) { return p; }\n"
+                          "int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) || pthread_join(t, 0); }\n")
+        subprocess.run([f"{BIN}/braid-cc", "--pthreads", "-O1", str(source), "-o", str(self.folder / "threads")], check=True)
+        self.expect_end(self.braid.start(*self.options, "--compute", "1", str(self.folder / "threads")), 70,
+                        "which is on another host; run the program on one host")
 
     def test_long_paths_that_lose_packets(self):
         for program, *arguments in (("jacobi", "--size", "128", "--iterations", "3"), ("tsp", "--cities", "9"),
