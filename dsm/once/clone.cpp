@@ -2,10 +2,11 @@
 
 #include <signal.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -69,17 +70,23 @@ void close_descriptor_in(const char* name) {
   if (const char* const text = ::getenv(name)) ::close(::atoi(text));
 }
 
+// What `braid run` gives to a cluster that is to read nothing.
+bool is_null_device(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && S_ISCHR(status.st_mode) && status.st_rdev == makedev(1, 3);
+}
+
 void take_place(const Origin& origin, Place& place) {
   ::close(origin.socket);
   for (const char* const name : {variable::kReportFd, variable::kPulseFd}) close_descriptor_in(name);
   take_environment(place);
   for (int fd = 0; fd <= 2; ++fd) {
     const auto at = static_cast<std::size_t>(fd);
-    if (is_original(fd)) ::dup2(place.with.fds[at], fd);
+    const bool shares_input = fd == STDIN_FILENO && is_null_device(place.with.fds[at]);
+    if (is_original(fd) && !shares_input) ::dup2(place.with.fds[at], fd);
     ::close(place.with.fds[at]);
   }
-  // Input that cluster 0 has read ahead is cluster 0's.
-  ::__fpurge(stdin);
+  forget_what_is_read();
   wait_for_debugger();
 }
 
@@ -106,6 +113,7 @@ unsigned clone_program(const Origin& origin) {
   std::vector<Place> places = take_places(origin);
   // Or each clone would write what is buffered once more.
   (void)::fflush(nullptr);
+  stop_reading_ahead();
   // No clone continues before all are known to the warden.
   int permission[2];
   if (::pipe(permission) != 0) fail("cannot make a pipe: {}", cause_and_cure(errno).c_str());

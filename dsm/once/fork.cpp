@@ -1,6 +1,8 @@
 #include "dsm/once/fork.h"
 
 #include <dirent.h>
+#include <stdio.h>
+#include <stdio_ext.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,6 +90,16 @@ void note_standard_descriptors() {
 
 bool is_original(int fd) {
   return identity(fd) == original_streams[static_cast<std::size_t>(fd)];
+}
+
+void stop_reading_ahead() {
+  (void)::fflush(stdin);  // goes back in a file to what the program has read
+  if (stdin->_IO_read_ptr == stdin->_IO_read_end) (void)::setvbuf(stdin, nullptr, _IONBF, 0);
+}
+
+void forget_what_is_read() {
+  ::__fpurge(stdin);
+  (void)::setvbuf(stdin, nullptr, _IONBF, 0);
 }
 
 }  // namespace braid::dsm::once

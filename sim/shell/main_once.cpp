@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdio_ext.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <unistd.h>
@@ -120,22 +119,12 @@ Control& map_control_of(unsigned cluster) {
   return **control;
 }
 
-// As the engine starts the processes of clusters (sim/process_shell.cpp): without input.
-void leave_input_to_cluster_0() {
-  if (!is_original(STDIN_FILENO)) return;
-  const int null_device = ::open("/dev/null", O_RDWR | O_CLOEXEC);
-  if (null_device < 0 || ::dup2(null_device, STDIN_FILENO) < 0)
-    fail("cannot open /dev/null: {}", cause_and_cure(errno).c_str());
-  ::close(null_device);
-  ::__fpurge(stdin);
-}
-
 // The clone, until its first turn.
 void become(unsigned cluster) {
   ::setenv(variable::kCluster, std::to_string(cluster).c_str(), 1);
   unmap_control(beginning.control);
   beginning.control = &map_control_of(cluster);
-  leave_input_to_cluster_0();
+  forget_what_is_read();
   Baton(*beginning.control, beginning.engine).await();
   // The engine has taken it for its child by now.
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -145,6 +134,7 @@ void become(unsigned cluster) {
 unsigned clone_program(unsigned clusters) {
   // Or each clone would write what is buffered once more.
   (void)::fflush(nullptr);
+  stop_reading_ahead();
   for (unsigned cluster = 1; cluster < clusters; ++cluster) {
     const pid_t clone = fork_orphan();
     if (clone == 0) {

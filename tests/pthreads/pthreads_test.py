@@ -107,6 +107,22 @@ class Pthreads(unittest.TestCase):
                    f"int main(void) {{ {main}\n pthread_create(&name, 0, f, 0); pthread_join(name, 0); {after}\n return 0; }}\n")
         return live(clusters, "./a", folder=self.folder, expect=expect)
 
+    def test_threads_of_all_clusters_read_one_input(self):
+        reads = ("static char lines[5][40]; static int count;\n"
+                 "static void* next(void* p) {{ if (!fgets(lines[count++], 40, stdin)) count = -9; return p; }}\n"
+                 "int main(void) {{ {before} for (int i = 0; i < 3; i++) {{ pthread_t t; pthread_create(&t, 0, next, 0);\n"
+                 "pthread_join(t, 0); }} next(0); for (int i = 0; i < count; i++) fputs(lines[i], stdout); return 0; }}\n")
+        lines = self.folder / "lines"
+        lines.write_text("".join(f"line {i}\n" for i in range(9)))
+        for before, through_pipe in (("next(0);", False), ("", True)):
+            with self.subTest(before):
+                self.build("#include <pthread.h>\n#include <stdio.h>\n" + reads.format(before=before))
+                with open(lines, encoding="utf-8") as file:
+                    done = subprocess.run([BIN / "braid", "run", "--quiet", "--clusters", "3", "--compute", "1", "./a"], cwd=self.folder,
+                                          capture_output=True, text=True, timeout=120, check=True,
+                                          **({"input": file.read()} if through_pipe else {"stdin": file}))
+                self.assertEqual(without_prefix(done.stdout), "".join(f"line {i}\n" for i in range(4 if through_pipe else 5)))
+
     def test_refused_calls_are_named_with_their_place(self):
         for call, why in (("pthread_cancel(name)", "let the thread look at a flag"),
                           ("pthread_kill(name, SIGUSR1)", "a signal reaches one process"),
