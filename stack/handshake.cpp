@@ -203,8 +203,8 @@ void Handshake::challenge(const PacketHeader& hello) {
   set_due(challenge_epoch_, hello);
 }
 
-void Handshake::on_timer(Instant now) {
-  if (timer_due_ > now) return;
+bool Handshake::on_timer(Instant now) {
+  if (timer_due_ > now) return false;
   due_ = true;
   from_ = epoch_;
   to_ = 0;
@@ -212,6 +212,7 @@ void Handshake::on_timer(Instant now) {
   message_ = KeyExchange::Message::kNone;
   timer_due_ = now + wait_;
   wait_ = std::min(wait_ * 2, kSlowestHello);
+  return true;
 }
 
 std::size_t Handshake::write_hello(Instant now, MutableBytes room, std::uint64_t* sum) {

@@ -94,8 +94,8 @@ class Handshake {
   // A packet that cannot be opened shows that its sender has the keys already, and we wait for the second message:
   // it was lost, or is late. True: the first leaves again.
   bool ask_again(Instant now, const PacketHeader& packet);
-  // Without a peer a hello is repeated.
-  void on_timer(Instant now);
+  // Without a peer a hello is repeated. True: one is due that answers none.
+  bool on_timer(Instant now);
   Instant timer_due() const { return timer_due_; }
   bool hello_due() const { return due_; }
   // Writes it, into room for the longest packet; returns its length.

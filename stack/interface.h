@@ -17,6 +17,9 @@ struct Interface {
   // gateway. 0: every address is on the link.
   unsigned prefix_bits = 0;
   std::optional<Ipv4Address> gateway = std::nullopt;
+  // Packets of peers come from where they take packets, and that may change (SE-8): a kernel sends and receives them,
+  // whose host may have another address, or be behind a NAT.
+  bool peers_move = false;
 };
 
 bool on_link(const Interface& own, Ipv4Address address);

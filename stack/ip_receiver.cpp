@@ -131,7 +131,7 @@ IpReceiver::What IpReceiver::classify_proxy_packet(const Ipv4Packet& ip) {
     ++counters_.bad_udp;
     return {};
   }
-  return ProxyPacket{udp.payload};
+  return ProxyPacket{{ip.source, udp.source_port}, udp.payload};
 }
 
 IpReceiver::What IpReceiver::classify_datagram(const Ipv4Packet& ip) {

@@ -28,6 +28,7 @@ namespace braid::stack {
 
 // A sub-connection's packet, to the port of this proxy.
 struct ProxyPacket {
+  Endpoint from;
   ByteView payload;
 };
 // For a port that is bound here.
@@ -96,6 +97,10 @@ class IpReceiver {
     const ByteView payload = filters_[link.value()].match(frame, source);
     if (payload.data() == nullptr || is_martian(links_[link.value()], source)) return {};
     return payload;
+  }
+  // Who sent a frame that match() took.
+  static Endpoint sender_of(ByteView frame) {
+    return {Ipv4Address::load(frame.data() + detail::kIpSourceAt), FlowFilter::source_port(frame)};
   }
   IpArrival receive(Instant now, LinkId link, ByteView frame);
 

@@ -2,6 +2,7 @@
 //
 //   nothing received for path_death ──► the path is dead;  for peer_death ──► the peer is lost
 //   nothing sent for a quarter of path_death ──► probe, so that the peer does not judge so of us
+//   nothing sent for 15 s ──► probe, so that no NAT on the way forgets us
 //
 // Pure; owned by the sub-connection.
 #pragma once
@@ -19,6 +20,8 @@ class Liveness {
   enum class Verdict { kUnchanged, kPathDied, kPeerDied };
   // Of path_death: several probes before the judgement.
   static constexpr int kProbesBeforeDeath = 4;
+  // Some NATs forget after 30 s (RFC 4787, 4.3, has them remember for 2 minutes), and a probe may be lost.
+  static constexpr Duration kLongestProbeInterval = 15_s;
 
   Liveness(const SubConnectionConfig& config, Instant now)
       : path_death_(config.path_death),
@@ -49,7 +52,9 @@ class Liveness {
   }
   Instant judgement_due() const { return last_received_ + (path_dead_ ? peer_death_ : path_death_); }
 
-  Duration probe_interval() const { return path_death_ / kProbesBeforeDeath; }
+  Duration probe_interval() const {
+    return std::min(path_death_ / kProbesBeforeDeath, kLongestProbeInterval);
+  }
   Instant probe_due() const { return last_sent_ + probe_interval(); }
 
  private:

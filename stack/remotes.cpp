@@ -27,6 +27,27 @@ bool Remotes::replace(std::size_t index, const RemoteStack& remote) {
   return true;
 }
 
+void Remotes::move(std::size_t index, const Endpoint& to) {
+  Route& route = remotes_[index];
+  CHECK(route.remote.mac.has_value());
+  route.remote.address = to.address;
+  route.remote.udp_port = to.port;
+  if (const std::optional<Ipv4Address> hop = next_hop(links_[route.remote.link.value()], to.address))
+    route.next_hop = *hop;
+  route.is_static = false;  // its header is made anew
+  route.header = {};
+}
+
+FlowHeader Remotes::header_to(const Route& route, const Endpoint& to) const {
+  const Interface& own = links_[route.remote.link.value()];
+  return {route.header.to(),
+          own.mac,
+          {.source = own.address,
+           .destination = to.address,
+           .source_port = ports_.source(route.asked_source_port),
+           .destination_port = to.port}};
+}
+
 bool Remotes::resolve(std::size_t index, std::uint16_t asked_source_port, Neighbours& neighbours,
                       Instant now) {
   Route& route = remotes_[index];

@@ -53,6 +53,11 @@ class Remotes {
   // link does not lead to that address.
   [[nodiscard]] bool replace(std::size_t index, const RemoteStack& remote);
 
+  // The remote of a route has another address, and the same station before it.
+  void move(std::size_t index, const Endpoint& to);
+  // Headers of a packet that goes to another address than the rest of a route's, which is_ready().
+  FlowHeader header_to(const Route& route, const Endpoint& to) const;
+
   const Route& operator[](std::size_t index) const { return remotes_[index]; }
   std::size_t size() const { return remotes_.size(); }
 

@@ -26,6 +26,7 @@ Stack::Stack(const StackConfig& config, Instant now)
       icmp_(config_.interfaces, sender_, config.icmp_errors_per_second, config.icmp_errors_at_once) {
   check(config);
   remotes_.reserve(config.remotes.size());
+  moves_.reserve(config.remotes.size());
   std::size_t clusters = 0;
   for (const RemoteStack& remote : config.remotes)
     clusters = std::max(clusters, std::size_t{remote.id.cluster.value()} + 1);
@@ -46,10 +47,18 @@ void Stack::add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant n
   by_cluster_[remote.id.cluster.value()].push_back(s);
   by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = s;
   remotes_.add(remote);
+  let_move(remote, *s);
   if (remote.absent)
     CHECK(s->fence(now) == nullptr);
   else if (remote.mac)
     CHECK(neighbours_.add_static(remote.link, remotes_[remotes_.size() - 1].next_hop, *remote.mac));
+}
+
+// Only by a link without ARP, where the station on the way stays the same.
+void Stack::let_move(const RemoteStack& remote, SubConnection& sub) {
+  if (remote.absent || !remote.mac || !config_.interfaces[remote.link.value()].peers_move) return;
+  CHECK(config_.fragmentation != Fragmentation::kIp);
+  sub.let_move({remote.address, remote.udp_port}, remote.link);
 }
 
 bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
@@ -70,7 +79,10 @@ Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
   Received received;
   const ByteView payload = receiver_.match(link, bytes);
   if (payload.data() != nullptr)
-    take_packet(now, payload, received);
+    take_packet(
+        now,
+        config_.interfaces[link.value()].peers_move ? Origin{IpReceiver::sender_of(bytes), link} : Origin{},
+        payload, received);
   else
     receive_other(now, link, bytes, received);
   return received;
@@ -91,8 +103,9 @@ void Stack::take(Instant now, LinkId link, const ArpPacket& packet, Received& re
     received.what = Received::What::kForAllProxies;
 }
 
-void Stack::take(Instant now, LinkId /*link*/, const ProxyPacket& packet, Received& received) {
-  take_packet(now, packet.payload, received);
+void Stack::take(Instant now, LinkId link, const ProxyPacket& packet, Received& received) {
+  take_packet(now, config_.interfaces[link.value()].peers_move ? Origin{packet.from, link} : Origin{},
+              packet.payload, received);
 }
 
 void Stack::take(Instant /*now*/, LinkId /*link*/, const PlainDatagram& datagram, Received& received) {
@@ -154,7 +167,7 @@ void Stack::count_refusal(Refusal why) {
   stats_.refused_sealed += why == Refusal::kUnexpectedSecret ? 1 : 0;
 }
 
-void Stack::take_packet(Instant now, ByteView payload, Received& received) {
+void Stack::take_packet(Instant now, const Origin& from, ByteView payload, Received& received) {
   std::size_t header_bytes = 0;
   if (!parse_packet_header(payload, &received.header, &header_bytes)) {
     refuse_packet(payload);
@@ -167,7 +180,10 @@ void Stack::take_packet(Instant now, ByteView payload, Received& received) {
   }
   ++stats_.packets_received;
   const ByteView rest = payload.subspan(header_bytes);
-  switch (s->on_packet(now, received.header, rest, unseen_)) {
+  const PacketFate fate = s->on_packet(now, received.header, rest, unseen_, from);
+  if (s->take_moved()) [[unlikely]]
+    follow(*s);
+  switch (fate) {
     case PacketFate::kRecords:
       received.what = Received::What::kRecords;
       received.source = received.header.source.cluster;
@@ -196,6 +212,28 @@ void Stack::take_packet(Instant now, ByteView payload, Received& received) {
       ++stats_.replayed_packets;
       return;
   }
+}
+
+// SE-8, SE-10
+void Stack::follow(const SubConnection& moved) {
+  std::size_t i = 0;
+  while (sub_connections_[i].get() != &moved) ++i;
+  const RemoteStack& remote = remotes_[i].remote;
+  const AddressMove move{remote.id, {remote.address, remote.udp_port}, moved.peer_address()};
+  remotes_.move(i, move.to);
+  const auto untold =
+      std::find_if(moves_.begin(), moves_.end(), [&](const AddressMove& m) { return m.peer == move.peer; });
+  if (untold == moves_.end())
+    moves_.push_back(move);
+  else
+    untold->to = move.to;
+}
+
+std::optional<AddressMove> Stack::take_address_move() {
+  if (moves_.empty()) return std::nullopt;
+  const AddressMove move = moves_.back();
+  moves_.pop_back();
+  return move;
 }
 
 // IC-4
@@ -258,7 +296,10 @@ std::size_t Stack::transmit_others(Instant now, LinkId link, MutableBytes room) 
   std::uint64_t sum = 0;
   const std::size_t payload = sub.poll(now, room.subspan(kFlowHeaderBytes), &sum);
   if (payload == 0) return 0;
-  route.header.write(room.data(), payload, sum);
+  if (sub.elsewhere() != nullptr) [[unlikely]]
+    remotes_.header_to(route, *sub.elsewhere()).write(room.data(), payload, sum);
+  else
+    route.header.write(room.data(), payload, sum);
   return kFlowHeaderBytes + payload;
 }
 

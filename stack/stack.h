@@ -77,6 +77,14 @@ struct StackStats {
   bool operator==(const StackStats&) const = default;
 };
 
+// A peer was found at another address than it had, or than its configuration says (SE-8, SE-10).
+struct AddressMove {
+  StackId peer;
+  Endpoint from;
+  Endpoint to;
+  bool operator==(const AddressMove&) const = default;
+};
+
 // The result of sending a datagram.
 enum class Sent : std::uint8_t {
   kQueued,   // it leaves when ARP knows where to
@@ -178,6 +186,8 @@ class Stack {
   // length; 0 when there is none. Call for every link until 0.
   std::size_t poll_transmit(Instant now, LinkId link, MutableBytes room);
 
+  // A peer that has moved, once for each that did since the last call; where it began, and where it is.
+  std::optional<AddressMove> take_address_move();
   // Two stations that claim one address, once, and at most one in ten seconds: for the log.
   std::optional<AddressConflict> take_address_conflict() { return neighbours_.take_conflict(); }
 
@@ -207,6 +217,7 @@ class Stack {
  private:
   SubConnection* find(StackId id);
   void add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant now);
+  void let_move(const RemoteStack& remote, SubConnection& sub);
 
   [[gnu::noinline]] void receive_other(Instant now, LinkId link, ByteView frame, Received& received);
   // One for each kind of arrival.
@@ -218,7 +229,8 @@ class Stack {
   void take(Instant now, LinkId link, const UnreachableReport& report, Received& received);
   void take(Instant now, LinkId link, const Undeliverable& packet, Received& received);
   void take(Instant now, LinkId link, const Misdirected& packet, Received& received);
-  void take_packet(Instant now, ByteView payload, Received& received);
+  void take_packet(Instant now, const Origin& from, ByteView payload, Received& received);
+  [[gnu::noinline]] void follow(const SubConnection& moved);
   void refuse_packet(ByteView payload);
   void count_refusal(Refusal why);
   void give_up_fragments(Instant now);
@@ -248,7 +260,8 @@ class Stack {
   IpSender sender_;
   bool queueds_turn_ = false;  // the sender's queue and the sub-connections take turns, frame by frame
   IcmpSender icmp_;
-  StackStats stats_;  // of what the stack itself counts
+  StackStats stats_;                // of what the stack itself counts
+  std::vector<AddressMove> moves_;  // not taken yet; of a peer one at most
   std::uint8_t other_version_ = 0;
   Refusal refused_sender_ = Refusal::kNone;
 };

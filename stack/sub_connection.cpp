@@ -10,6 +10,10 @@ namespace braid::stack {
 
 namespace {
 
+// What follows the header of a challenge, and of its answer. They carry no words of selective acknowledgement.
+constexpr std::size_t kChallengeBytes = 8;
+constexpr std::size_t kChallengePacketBytes = kPacketHeaderBytes + kChallengeBytes + kSealBytes;
+
 // What of a packet is the header's and the records'.
 std::size_t max_packet_bytes(const SubConnectionConfig& config) {
   return config.max_payload_bytes - seal_bytes(config);
@@ -53,6 +57,12 @@ SubConnectionStats SubConnection::stats() const {
   add_verdicts(stats);
   stats.messages_sent = messages_.messages();
   stats.message_bytes_sent = messages_.bytes();
+  if (seal_ != nullptr) {
+    const PeerAddress::Counts& counts = seal_->address.counts();
+    stats.address_moves = counts.moves;
+    stats.address_challenges = counts.challenges;
+    stats.address_validations_failed = counts.failed_validations;
+  }
   return stats;
 }
 
@@ -73,9 +83,13 @@ void SubConnection::send(OutMessage& m) {
 
 std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* sum) {
   if (entry_.due() <= now) on_timer(now);
+  elsewhere_ = nullptr;
   if (lost_) return 0;  // SC-7
   if (handshake_.hello_due()) return write_hello(now, room, sum);
   if (!established()) return 0;
+  if (seal_ != nullptr && seal_->address.due() <= now) [[unlikely]] {
+    if (const std::size_t written = write_validation(now, room, sum)) return written;
+  }
   std::size_t written = 0;
   if (const std::optional<Seq> lost = recovery_.window().next_lost())
     written = write_lost(now, *lost, room, sum);
@@ -84,11 +98,12 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
   else
     written = write_due(now, room, sum);
   if (entry_.due() <= now) schedule();
+  if (written != 0 && seal_ != nullptr && liveness_.path_dead()) [[unlikely]]
+    go_elsewhere(seal_->address.next_while_silent());  // SE-8
   return written;
 }
 
-[[gnu::always_inline]] inline PacketWriter SubConnection::open_packet(Instant now, PacketType type, Seq seq,
-                                                                      MutableBytes room) {
+[[gnu::always_inline]] inline PacketHeader SubConnection::header_of(Instant now, PacketType type, Seq seq) {
   PacketHeader h;
   h.type = type;
   h.source = config_.local;
@@ -98,7 +113,12 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
   h.seq = seq;
   h.timestamp = timestamp(now);
   acknowledger_.describe(now, h);
-  return {room, h};
+  return h;
+}
+
+[[gnu::always_inline]] inline PacketWriter SubConnection::open_packet(Instant now, PacketType type, Seq seq,
+                                                                      MutableBytes room) {
+  return {room, header_of(now, type, seq)};
 }
 
 [[gnu::always_inline]] inline std::size_t SubConnection::close_packet(Instant now, const PacketWriter& packet,
@@ -184,19 +204,39 @@ std::size_t SubConnection::write_empty(Instant now, PacketType type, MutableByte
 std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint64_t* sum) {
   ++stats_.packets_sent;
   liveness_.sent(now);
+  if (seal_ != nullptr) go_elsewhere(seal_->address.hello_to());  // SE-10
   return handshake_.write_hello(now, room, sum);
+}
+
+// SE-8. It acknowledges nothing that other packets do not: it may get lost on purpose.
+std::size_t SubConnection::write_validation(Instant now, MutableBytes room, std::uint64_t* sum) {
+  PeerAddress& address = seal_->address;
+  const bool responds = address.response_due();
+  if (!responds && !address.take_challenge(now, kChallengePacketBytes)) return 0;
+  PacketHeader h = header_of(now, responds ? PacketType::kResponse : PacketType::kChallenge, Seq());
+  h.sack_words = 0;
+  h.timestamp_echo = 0;
+  const std::size_t header = write_packet_header(room.data(), h);
+  store(room.data() + header, responds ? address.take_response() : address.challenge());
+  go_elsewhere(responds ? address.response_to() : address.candidate());
+  ++stats_.packets_sent;
+  return seal(room.data(), header + kChallengeBytes, sum);
 }
 
 // ---------------------------------------------------------------- receiving
 
-PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest, Duration unseen) {
+PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest, Duration unseen,
+                                    const Origin& from) {
   if (h.sender_epoch == 0) return PacketFate::kRefused;
   if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
-  if (h.type == PacketType::kHello) return on_hello(now, h, rest);
+  if (h.type == PacketType::kHello) return on_hello(now, h, rest, from);
   if (seal_ != nullptr) [[unlikely]] {
-    if (const std::optional<PacketFate> fate = open(now, h, rest)) return *fate;
+    if (const std::optional<PacketFate> fate = open(now, h, rest, from)) return *fate;
   }
-  if (h.type != PacketType::kData && (h.records != 0 || !rest.empty())) return PacketFate::kRefused;
+  const bool validates = h.type >= PacketType::kChallenge;
+  if (validates && seal_ == nullptr) return PacketFate::kRefused;
+  if (h.type != PacketType::kData && (h.records != 0 || rest.size() != (validates ? kChallengeBytes : 0)))
+    return PacketFate::kRefused;
   if (handshake_.answers_challenge(h)) {  // SC-3
     take_over(now);                       // what else the packet says is retransmitted
     handshake_.confirm();
@@ -218,6 +258,11 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   PacketFate fate = PacketFate::kNothing;
   if (h.type == PacketType::kClose) return on_close(now);
   if (h.type == PacketType::kProbe) acknowledger_.probed(now, h, unseen);
+  if (h.type == PacketType::kResponse) on_response(from, load<std::uint64_t>(rest.data()));
+  if (h.type == PacketType::kChallenge) {
+    seal_->address.challenged(from, load<std::uint64_t>(rest.data()));
+    wake(now);
+  }
   if (h.type == PacketType::kData) {
     switch (acknowledger_.arrived(now, h, unseen)) {
       case PacketArrival::kNew:
@@ -235,9 +280,13 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
 }
 
 // SE-5, SE-6. Before the keys are known nothing can be opened.
-std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h, ByteView& rest) {
+std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h, ByteView& rest,
+                                              const Origin& from) {
   if (!established() || !handshake_.is_current(h)) {
-    if (handshake_.ask_again(now, h)) entry_.set_due(now);
+    if (handshake_.ask_again(now, h)) {
+      seal_->address.answer_to(from, false);
+      entry_.set_due(now);
+    }
     return PacketFate::kUnknownEpoch;
   }
   if (rest.size() > seal_->room.size()) return PacketFate::kForged;
@@ -250,8 +299,25 @@ std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h
     case Opening::kOpened:
       break;
   }
+  if (from.end.port != 0)
+    watch_address(now, from, header + rest.size(), packet_number(rest) + 1 == seal_->opener.end());
   rest = seal_->records = ByteView(seal_->room).first(rest.size() - kSealBytes);
   return std::nullopt;
+}
+
+// SE-8
+void SubConnection::watch_address(Instant now, const Origin& from, std::size_t bytes, bool newest) {
+  if (seal_->address.arrived(from, bytes, newest) != PeerAddress::Arrival::kBegins) return;
+  seal_->address.begin(now, from, bytes, seal_->exchange.random_number());
+  wake(now);
+}
+
+void SubConnection::on_response(const Origin& from, std::uint64_t challenge) {
+  const Ipv4Address before = seal_->address.current().address;
+  if (!seal_->address.answered(from, challenge)) return;
+  moved_ = true;
+  // Another port of a NAT is no other way (RFC 9000, 9.4).
+  if (before != seal_->address.current().address) recovery_.start_path(config_);
 }
 
 void SubConnection::delivered(Instant now, const PacketHeader& h) {
@@ -291,26 +357,33 @@ bool SubConnection::on_acknowledgement(Instant now, const PacketHeader& h, Durat
   return true;
 }
 
-PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView rest) {
-  switch (handshake_.on_hello(h, rest, established(), end_.over_at_new_handshake())) {
-    case Handshake::Hello::kMalformed:
+PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView rest, const Origin& from) {
+  using Hello = Handshake::Hello;
+  const Hello hello = handshake_.on_hello(h, rest, established(), end_.over_at_new_handshake());
+  const bool is_ignored = hello == Hello::kMalformed || hello == Hello::kOtherSettings ||
+                          hello == Hello::kRefusedSender || hello == Hello::kUnknownEpoch;
+  const bool names_us =
+      hello == Hello::kContinues || hello == Hello::kEstablishes || hello == Hello::kTakesOver;
+  if (seal_ != nullptr && !is_ignored) seal_->address.answer_to(from, names_us);
+  switch (hello) {
+    case Hello::kMalformed:
       return PacketFate::kRefused;
-    case Handshake::Hello::kOtherSettings:
+    case Hello::kOtherSettings:
       entry_.set_changed();
       return PacketFate::kRefused;
-    case Handshake::Hello::kRefusedSender:
+    case Hello::kRefusedSender:
       entry_.set_changed();
       return PacketFate::kRefusedSender;
-    case Handshake::Hello::kUnknownEpoch:
+    case Hello::kUnknownEpoch:
       return PacketFate::kUnknownEpoch;
-    case Handshake::Hello::kContinues:
+    case Hello::kContinues:
       schedule();
       return PacketFate::kNothing;
-    case Handshake::Hello::kEnds:  // SC-11
+    case Hello::kEnds:  // SC-11
       start_over(now, SubConnectionEvent::kEnded, epoch());
       schedule();
       return PacketFate::kNothing;
-    case Handshake::Hello::kUnknownPeer:
+    case Hello::kUnknownPeer:
       // With a secret it has to prove first that it is no old hello (SE-3).
       if (end_.over_at_new_handshake() && seal_ == nullptr) {  // SC-11
         start_over(now, SubConnectionEvent::kEnded, epoch());
@@ -320,16 +393,16 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
         entry_.set_due(now);
       }
       return PacketFate::kUnknownEpoch;
-    case Handshake::Hello::kIntroduced:
+    case Hello::kIntroduced:
       break;
-    case Handshake::Hello::kEstablishes:
+    case Hello::kEstablishes:
       establish(now, Handshake::Peer(handshake_.candidate()));
       if (const std::optional<Duration> rtt = recovery_.round_trip(now, h)) recovery_.on_round_trip(*rtt);
       break;
-    case Handshake::Hello::kOfPeer:
+    case Hello::kOfPeer:
       if (h.receiver_epoch == epoch()) liveness_.received(now);
       break;
-    case Handshake::Hello::kTakesOver:
+    case Hello::kTakesOver:
       take_over(now);
       break;
   }
@@ -375,6 +448,7 @@ void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
     seal_->sealer.start(seal_->exchange.cipher(), keys->send, 0, {observer, epoch(), peer.epoch});
     seal_->opener.start(seal_->exchange.cipher(), keys->receive, {observer, peer.epoch, epoch()});
     keys->wipe_all();
+    moved_ = seal_->address.settle() || moved_;  // SE-10
   }
   end_.on_established();
   liveness_.received(now);
@@ -389,6 +463,7 @@ void SubConnection::start_over(Instant now, SubConnectionEvent why, std::uint64_
   if (seal_ != nullptr) {
     seal_->sealer.stop();
     seal_->opener.stop();
+    seal_->address.stop();
   }
   add_verdicts(stats_);
   recovery_ = LossRecovery(config_);
@@ -456,6 +531,10 @@ void SubConnection::rename(StackId local, StackId remote, std::uint64_t shared_h
   handshake_.forget_refusal();
 }
 
+void SubConnection::let_move(const Endpoint& home, LinkId link) {
+  if (seal_ != nullptr) seal_->address.set_home(home, link);
+}
+
 void SubConnection::reopen(Instant now, std::uint64_t incarnation, std::uint64_t epoch) {
   end_.reopen();
   config_.incarnation = incarnation;
@@ -473,8 +552,8 @@ void SubConnection::on_timer(Instant now) {
     case State::kHandshake:
       if (may_end())
         start_over(now, SubConnectionEvent::kEnded, epoch());
-      else
-        handshake_.on_timer(now);
+      else if (handshake_.on_timer(now) && seal_ != nullptr)
+        seal_->address.hello_unasked();
       break;
     case State::kEstablished:
       judge_peer(now);
@@ -517,6 +596,7 @@ Instant SubConnection::next_event() const {
     next = earlier(next, congestion.departure());
   if (shut_out()) next = earlier(next, peer_window_.probe_due());
   if (may_end()) next = earlier(next, end_.close_due());
+  if (seal_ != nullptr) next = earlier(next, seal_->address.due());
   return earlier(next, liveness_.judgement_due());
 }
 

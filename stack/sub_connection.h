@@ -12,6 +12,7 @@
 //   PeerWindow      how much the peer takes
 //   Acknowledger    which packets have arrived, and when the peer is told
 //   Liveness        whether path and peer are alive
+//   PeerAddress     where packets go, if that may change
 //   OrderlyEnd      the closing of one end, of which the other is told
 //
 // These decide; this class carries packets and decisions from one to the other, and owns what concerns all of
@@ -40,6 +41,7 @@
 #include "stack/message_queue.h"
 #include "stack/orderly_end.h"
 #include "stack/packet_writer.h"
+#include "stack/peer_address.h"
 #include "stack/peer_window.h"
 #include "stack/secure/key_exchange.h"
 #include "stack/secure/packet_cipher.h"
@@ -70,6 +72,10 @@ struct SubConnectionStats {
   std::uint64_t handshakes_aes_gcm = 0;
   std::uint64_t handshakes_chacha20 = 0;
   std::uint64_t handshakes_plain = 0;
+  // Of the peer's address (SE-8).
+  std::uint64_t address_moves = 0;
+  std::uint64_t address_challenges = 0;  // sent
+  std::uint64_t address_validations_failed = 0;
 };
 
 // The result of an arriving packet.
@@ -104,8 +110,11 @@ class SubConnection {
            entry_.due() <= now;
   }
   // Writes the next packet that should leave into `room` (a UDP payload of at least max_payload_bytes) and
-  // returns its length, 0 when there is none; `sum` is the checksum of what was written. Call until 0.
+  // returns its length, 0 when there is none; `sum` is the checksum of what was written. Call until 0. It goes to the
+  // peer, unless elsewhere() says otherwise.
   std::size_t poll(Instant now, MutableBytes room, std::uint64_t* sum);
+  // Not nullptr: what poll() just wrote goes there, and nothing else does.
+  const Endpoint* elsewhere() const { return elsewhere_; }
   // The messages that were acknowledged, or failed, since the last call, linked by `next`.
   OutMessage* take_finished() { return messages_.take_finished(); }
   // Ends this incarnation: every packet of its epochs is dropped, nothing is sent, no peer is judged, until
@@ -126,12 +135,25 @@ class SubConnection {
   // Sets the names of the two ends and the hash of their shared settings, from the next incarnation on.
   // Requires that state() is kFenced or kClosed.
   void rename(StackId local, StackId remote, std::uint64_t shared_hash);
+  // From now on the peer's address may change (SE-8): it is `home` at first, which `link` leads to. Of no effect without
+  // a secret.
+  void let_move(const Endpoint& home, LinkId link);
 
   // --- receiving
 
   // A packet whose addresses name this sub-connection. `rest` is what follows the packet header, in the same
   // memory. It may have waited for `unseen`, in which the driver did not look: that is not the network's delay.
-  PacketFate on_packet(Instant now, const PacketHeader& header, ByteView rest, Duration unseen = Duration());
+  // `from`: needed only where the peer may move.
+  PacketFate on_packet(Instant now, const PacketHeader& header, ByteView rest, Duration unseen = Duration(),
+                       const Origin& from = {});
+  // True once after the peer's address has changed: it is peer_address() now.
+  bool take_moved() {
+    if (!moved_) return false;
+    moved_ = false;
+    return true;
+  }
+  // Only after let_move(), and with a secret.
+  const Endpoint& peer_address() const { return seal_->address.current(); }
   // The records of the packet that on_packet() just found to have some; valid until its next call. `rest` as
   // there.
   ByteView records(ByteView rest) const { return seal_ == nullptr ? rest : seal_->records; }
@@ -207,6 +229,7 @@ class SubConnection {
     KeyExchange exchange;
     PacketSealer sealer;
     PacketOpener opener;
+    PeerAddress address;
     std::vector<std::byte> room;  // of opened packets
     ByteView records;             // in it, of the last
   };
@@ -228,6 +251,7 @@ class SubConnection {
   void schedule() { entry_.set_due(next_event()); }
   Instant next_event() const;
 
+  PacketHeader header_of(Instant now, PacketType type, Seq seq);
   PacketWriter open_packet(Instant now, PacketType type, Seq seq, MutableBytes room);
   std::size_t close_packet(Instant now, const PacketWriter& packet, std::uint8_t records, bool ack_at_once,
                            std::uint64_t* sum);
@@ -240,14 +264,21 @@ class SubConnection {
   std::size_t write_lost(Instant now, Seq seq, MutableBytes room, std::uint64_t* sum);
   // A packet without records that is due: an acknowledgement, a probe, a Close.
   std::size_t write_due(Instant now, MutableBytes room, std::uint64_t* sum);
+  // A challenge, or the answer to one, that is due.
+  [[gnu::noinline]] std::size_t write_validation(Instant now, MutableBytes room, std::uint64_t* sum);
+  // The packet that is being written goes there.
+  void go_elsewhere(const Endpoint& end) { elsewhere_ = end == seal_->address.current() ? nullptr : &end; }
   void data_left(Instant now);
 
   // Opens what follows the header. nullopt: `rest` is that now.
-  [[nodiscard]] std::optional<PacketFate> open(Instant now, const PacketHeader& header, ByteView& rest);
+  [[nodiscard]] std::optional<PacketFate> open(Instant now, const PacketHeader& header, ByteView& rest,
+                                               const Origin& from);
+  void watch_address(Instant now, const Origin& from, std::size_t bytes, bool newest);
+  void on_response(const Origin& from, std::uint64_t challenge);
   // False: it acknowledges what was never sent; nothing has changed.
   [[nodiscard]] bool on_acknowledgement(Instant now, const PacketHeader& header, Duration unseen);
   void update_peer_window(Instant now, const PacketHeader& header);
-  PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest);
+  PacketFate on_hello(Instant now, const PacketHeader& header, ByteView rest, const Origin& from);
   PacketFate on_close(Instant now);
   void judge_peer(Instant now);
 
@@ -271,6 +302,8 @@ class SubConnection {
   Liveness liveness_;
   std::uint32_t burst_ = 0;  // new packets since the queue was empty
   bool lost_ = false;
+  bool moved_ = false;
+  const Endpoint* elsewhere_ = nullptr;
   OrderlyEnd end_;
   Agenda::Entry entry_;
   SubConnectionStats stats_;

@@ -63,6 +63,9 @@ namespace braid::proxy {
   X(refused_sealed, "hellos of peers with a secret, and this node has none")                        \
   X(forged_packets, "packets of a connection that were not sealed with its keys")                   \
   X(replayed_packets, "sealed packets that came before")                                            \
+  X(address_moves, "peers that were followed to another address, after they had answered there")    \
+  X(address_challenges, "packets to addresses that peers seemed to have, to see if they answer")    \
+  X(address_validations_failed, "such addresses from which no answer came")                         \
   X(unknown_epoch, "packets of an unknown or old epoch, or for another stack")                      \
   X(unknown_protocol, "records of a protocol that this node does not have: refused")                \
   X(datagrams_dropped, "datagrams, answers and returns dropped: too many were in flight or waited") \
@@ -73,6 +76,7 @@ namespace braid::proxy {
   X(transmit_drops, "frames that the link refused")                                                 \
   X(receive_drops, "frames that came and that the kernel had no room for")                          \
   X(icmp_errors, "messages of hosts on the way that frames did not arrive, which the kernel got")   \
+  X(address_changes, "times that this host's address was gone, and another one was taken")          \
   X(scheduling_gaps, "times that this proxy was not scheduled for long: timers postponed")          \
   X(peers_lost, "sub-connections given up because nothing came from the peer")                      \
   X(handshakes_aes_gcm, "handshakes after which packets are sealed with AES-256-GCM")               \

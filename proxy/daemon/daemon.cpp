@@ -183,6 +183,13 @@ class Server {
     while (const std::optional<std::string> problem = node_.poll_file_problem()) spdlog::warn("{}", *problem);
     while (const std::optional<stack::AddressConflict> conflict = node_.poll_address_conflict())
       spdlog::warn("{}", AddressConflicts::text(*conflict));
+    while (const std::optional<stack::AddressMove> move = node_.poll_address_move()) {
+      if (!moves_.on_event(monotonic_now())) continue;
+      spdlog::info("cluster {} proxy {} was at {}:{} and is at {}:{} now", move->peer.cluster.value(),
+                   move->peer.proxy.value(), move->from.address.to_string(), move->from.port,
+                   move->to.address.to_string(), move->to.port);
+    }
+    tell_untold(moves_, "peers had another address");
     while (const std::optional<PeerRefused> refused = node_.poll_refused_peer())
       spdlog::error("{}", RefusedPeers::text(node_.config(), *refused));
     while (const std::optional<unsigned> fenced = node_.poll_fenced_proxy())
@@ -287,6 +294,7 @@ class Server {
   Instant accept_paused_until_;
   LimitedLog refusals_{kLinesAtOnce};
   LimitedLog expulsions_{kLinesAtOnce};
+  LimitedLog moves_{4 * kLinesAtOnce};           // a peer's proxies move together
   LimitedLog machine_events_{4 * kLinesAtOnce};  // a machine comes and goes with several
 };
 

@@ -108,6 +108,7 @@ class LinkQueues {
   }
   // Messages of ICMP that the kernel got for frames that left.
   std::uint64_t icmp_errors() const { return sum(&NicQueue::icmp_errors); }
+  std::uint64_t address_changes() const { return sum(&NicQueue::address_changes); }
 
  private:
   std::uint64_t sum(std::uint64_t (NicQueue::*count)() const) const {

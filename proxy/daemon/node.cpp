@@ -257,6 +257,11 @@ void Node::on_event(Instant now, unsigned, const AddressClaimed& event) {
   address_conflicts_.add(now, event.conflict);
 }
 
+void Node::on_event(Instant, unsigned, const PeerMoved& event) {
+  if (address_moves_.size() == kMaxUnpolledMoves) address_moves_.pop_front();
+  address_moves_.push_back(event.move);
+}
+
 // ---------------------------------------------------------------- clients
 
 void Node::on_request(Instant now, ClientId id, const control::Message& m) {

@@ -28,6 +28,7 @@
 
 #include "base/ids.h"
 #include "base/result.h"
+#include "base/take_first.h"
 #include "base/time.h"
 #include "convergence/paths.h"
 #include "convergence/ports.h"
@@ -139,6 +140,8 @@ class Node {
   std::optional<PeerRefused> poll_refused_peer() { return refused_peers_.poll(); }
   // An address that two stations claim, for the log.
   std::optional<stack::AddressConflict> poll_address_conflict() { return address_conflicts_.poll(); }
+  // A peer's proxy that is at another address now, for the log.
+  std::optional<stack::AddressMove> poll_address_move() { return take_first(address_moves_); }
   // Proxies that were fenced because they stalled, since the last call, for the log.
   std::optional<unsigned> poll_fenced_proxy();
   void count_refused_connection() { (**counters_).refused_connections.add(); }
@@ -184,6 +187,7 @@ class Node {
   void on_event(Instant now, unsigned proxy, const ClusterDrained& event);
   void on_event(Instant now, unsigned proxy, const PeerRefused& event);
   void on_event(Instant now, unsigned proxy, const AddressClaimed& event);
+  void on_event(Instant now, unsigned proxy, const PeerMoved& event);
 
   // --- clients
   void free_gone_clients();
@@ -226,6 +230,8 @@ class Node {
   std::deque<ClusterId> lost_peers_;
   std::deque<unsigned> fenced_proxies_;
   AddressConflicts address_conflicts_;
+  static constexpr std::size_t kMaxUnpolledMoves = 64;
+  std::deque<stack::AddressMove> address_moves_;  // not polled yet, the latest of them
   RefusedPeers refused_peers_;
 };
 

@@ -18,6 +18,7 @@ std::vector<stack::Interface> interfaces_of(const NodeConfig& config) {
     own.mac = *stack::MacAddress::parse(link.mac.empty() ? config.mac : link.mac);
     own.prefix_bits = link.prefix_bits;
     if (!link.gateway.empty()) own.gateway = stack::Ipv4Address::parse(link.gateway);
+    own.peers_move = link.kind == LinkConfig::Kind::kUdp;
     all.push_back(own);
   }
   return all;

@@ -506,6 +506,7 @@ void Worker::watch_paths(Instant now) {
   carry_out_paths();
   if (waiting_.any_stranded()) waiting_.retry_stranded([&](Outgoing& message) { dispatch(message); });
   if (const auto conflict = stack_.take_address_conflict()) mailbox_.report(AddressClaimed{*conflict});
+  while (const auto move = stack_.take_address_move()) mailbox_.report(PeerMoved{*move});
   const bool ready = stack_.all_established();
   if (ready != ready_.load(std::memory_order_relaxed)) ready_.store(ready, std::memory_order_release);
 }
@@ -549,6 +550,7 @@ void Worker::publish_counters() {
   counters_.transmit_drops.set(queues_.transmit_drops());
   counters_.receive_drops.set(queues_.receive_drops());
   counters_.icmp_errors.set(queues_.icmp_errors());
+  counters_.address_changes.set(queues_.address_changes());
 }
 
 }  // namespace braid::proxy

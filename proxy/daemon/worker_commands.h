@@ -186,10 +186,15 @@ struct PeerRefused {
 struct AddressClaimed {
   stack::AddressConflict conflict;
 };
+// A peer's proxy is at another address now (SE-8, SE-10).
+struct PeerMoved {
+  stack::AddressMove move;
+};
 
-using WorkerEvent = std::variant<ControlReceived, PortDrained, ChannelDetached, LaneReleased,
-                                 ProtocolViolation, PeerLost, PathUp, PathDead, PathClosed, PathUnreachable,
-                                 ProxyForgotten, ProxyResumed, ClusterDrained, PeerRefused, AddressClaimed>;
+using WorkerEvent =
+    std::variant<ControlReceived, PortDrained, ChannelDetached, LaneReleased, ProtocolViolation, PeerLost,
+                 PathUp, PathDead, PathClosed, PathUnreachable, ProxyForgotten, ProxyResumed, ClusterDrained,
+                 PeerRefused, AddressClaimed, PeerMoved>;
 static_assert(std::is_trivially_copyable_v<WorkerEvent>);
 
 }  // namespace braid::proxy

@@ -52,6 +52,9 @@ void publish_sub_connections(const stack::Stack& stack, ProxyCounters& counters)
     sum.handshakes_aes_gcm += t.handshakes_aes_gcm;
     sum.handshakes_chacha20 += t.handshakes_chacha20;
     sum.handshakes_plain += t.handshakes_plain;
+    sum.address_moves += t.address_moves;
+    sum.address_challenges += t.address_challenges;
+    sum.address_validations_failed += t.address_validations_failed;
   }
   counters.packets_sent.set(sum.packets_sent);
   counters.retransmissions.set(sum.retransmissions);
@@ -68,6 +71,9 @@ void publish_sub_connections(const stack::Stack& stack, ProxyCounters& counters)
   counters.handshakes_aes_gcm.set(sum.handshakes_aes_gcm);
   counters.handshakes_chacha20.set(sum.handshakes_chacha20);
   counters.handshakes_plain.set(sum.handshakes_plain);
+  counters.address_moves.set(sum.address_moves);
+  counters.address_challenges.set(sum.address_challenges);
+  counters.address_validations_failed.set(sum.address_validations_failed);
 }
 
 }  // namespace

@@ -63,6 +63,8 @@ class NicQueue {
   virtual std::uint64_t receive_drops() const { return 0; }
   // Messages of ICMP that the kernel got for frames that left here.
   virtual std::uint64_t icmp_errors() const { return 0; }
+  // How often frames began to leave from another address of the host, because theirs was gone.
+  virtual std::uint64_t address_changes() const { return 0; }
 };
 
 }  // namespace braid::proxy

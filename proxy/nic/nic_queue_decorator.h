@@ -24,6 +24,7 @@ class NicQueueDecorator : public NicQueue {
   std::uint64_t transmit_drops() const override { return wire_->transmit_drops(); }
   std::uint64_t receive_drops() const override { return wire_->receive_drops(); }
   std::uint64_t icmp_errors() const override { return wire_->icmp_errors(); }
+  std::uint64_t address_changes() const override { return wire_->address_changes(); }
 
  protected:
   explicit NicQueueDecorator(std::unique_ptr<NicQueue> wire) : wire_(std::move(wire)) {}

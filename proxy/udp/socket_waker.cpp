@@ -55,7 +55,8 @@ Result<WakeWord*> SocketWaker::add(int socket) {
 
 void SocketWaker::arm(int socket, WakeWord* word) {
   epoll_event armed{.events = EPOLLIN | EPOLLONESHOT, .data = {.ptr = word}};
-  const int status = ::epoll_ctl(epoll_, EPOLL_CTL_MOD, socket, &armed);
+  int status = ::epoll_ctl(epoll_, EPOLL_CTL_MOD, socket, &armed);
+  if (status != 0 && errno == ENOENT) status = ::epoll_ctl(epoll_, EPOLL_CTL_ADD, socket, &armed);
   CHECK_EQ(status, 0);
 }
 

@@ -26,7 +26,8 @@ class SocketWaker {
   // A word that is rung when something arrives at `socket` after arm(). Before the proxies' threads start; the word
   // lives as long as the waker. The socket leaves by being closed.
   Result<WakeWord*> add(int socket);
-  // The next arrival, or one that is there already, rings the word if it is asleep. Any thread.
+  // The next arrival, or one that is there already, rings the word if it is asleep. The descriptor may be another socket
+  // than add() was told of. Any thread.
   void arm(int socket, WakeWord* word);
 
  private:

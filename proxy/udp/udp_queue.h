@@ -3,6 +3,7 @@
 //
 // A datagram holds what a frame's UDP packet holds. Ethernet, IP and UDP headers are stripped from departing frames and
 // made for arriving ones (udp_frames.h), so a frame with anything else cannot leave, and is a drop. The kernel never cuts a datagram (DF is set): the path's MTU is known before (path_mtu).
+// When the host has another address, the socket is bound to that one; frames keep the address that they began with.
 #pragma once
 
 #include <array>
@@ -12,9 +13,9 @@
 #include "base/result.h"
 #include "proxy/nic/nic_queue.h"
 #include "proxy/udp/socket_waker.h"
+#include "proxy/udp/udp_binding.h"
 #include "proxy/udp/udp_frames.h"
 #include "proxy/udp/udp_receiver.h"
-#include "proxy/udp/udp_socket.h"
 #include "proxy/udp/udp_transmitter.h"
 
 namespace braid::proxy {
@@ -23,8 +24,7 @@ struct UdpQueueOptions {
   UdpEnd own;
   // Ethernet header included.
   std::uint32_t max_frame_bytes = 9000 + kEthernetHeaderBytes;
-  // What the kernel should keep in each direction while the proxy does not run.
-  std::uint32_t buffer_bytes = 4u << 20;
+  std::uint32_t buffer_bytes = UdpBindingOptions().buffer_bytes;
   bool joins = true;  // false: one datagram a message (UDP_SEGMENT and UDP_GRO are not used)
 };
 
@@ -34,7 +34,6 @@ class UdpQueue final : public NicQueue {
   // address and the cure.
   static Result<std::unique_ptr<UdpQueue>> open(const UdpQueueOptions& options,
                                                 std::shared_ptr<SocketWaker> waker);
-  ~UdpQueue() override;
 
   std::size_t receive(std::span<MutableBytes> frames) override { return receiver_.receive(frames); }
   std::size_t reserve(std::span<TxFrame> frames) override { return transmitter_.reserve(frames); }
@@ -46,14 +45,15 @@ class UdpQueue final : public NicQueue {
 
   // Frames that could not leave: no datagram, refused by the kernel, or too long for the path.
   std::uint64_t transmit_drops() const override { return transmitter_.drops(); }
-  std::uint64_t receive_drops() const override;
+  std::uint64_t receive_drops() const override { return binding_.receive_drops(); }
   std::uint64_t icmp_errors() const override { return receiver_.icmp_errors(); }
+  std::uint64_t address_changes() const override { return binding_.moves(); }
 
  private:
-  UdpQueue(const UdpQueueOptions& options, int socket, std::shared_ptr<SocketWaker> waker);
+  UdpQueue(const UdpQueueOptions& options, UdpBinding binding, std::shared_ptr<SocketWaker> waker);
 
   const std::uint32_t max_frame_bytes_;
-  const int socket_;
+  UdpBinding binding_;
   const std::shared_ptr<SocketWaker> waker_;
   WakeWord* word_ = nullptr;
   UdpFrames frames_;

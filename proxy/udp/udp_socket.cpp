@@ -97,6 +97,29 @@ std::uint64_t socket_drops(int socket) {
   return values[SK_MEMINFO_DROPS];
 }
 
+bool has_address(stack::Ipv4Address own) {
+  const int socket = open_socket();
+  if (socket < 0) return true;  // nothing is known
+  const sockaddr_in address = kernel_address({own, 0});
+  const bool has = ::bind(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 ||
+                   errno != EADDRNOTAVAIL;
+  ::close(socket);
+  return has;
+}
+
+std::optional<stack::Ipv4Address> source_to(stack::Ipv4Address peer) {
+  const int socket = open_socket();
+  if (socket < 0) return std::nullopt;
+  const sockaddr_in to = kernel_address({peer, 9});  // nothing is sent there
+  sockaddr_in from{};
+  socklen_t bytes = sizeof from;
+  const bool known = ::connect(socket, reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 &&
+                     ::getsockname(socket, reinterpret_cast<sockaddr*>(&from), &bytes) == 0;
+  ::close(socket);
+  if (!known) return std::nullopt;
+  return stack::Ipv4Address(swapped(std::uint32_t{from.sin_addr.s_addr}));
+}
+
 std::size_t take_icmp_errors(int socket) {
   std::size_t count = 0;
   for (std::size_t i = 0; i < kMaxBurst; ++i) {

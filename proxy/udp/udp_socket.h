@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 
 #include "base/result.h"
 #include "proxy/udp/udp_frames.h"
@@ -23,6 +24,11 @@ void size_socket_buffers(int socket, std::uint32_t bytes);
 
 // What arrived at any socket and was dropped there, since it was made: it had no room.
 std::uint64_t socket_drops(int socket);
+
+// Is it an address of this host?
+bool has_address(stack::Ipv4Address own);
+// The address that the kernel sends from to `peer`, if nothing else says; nullopt: there is no route.
+std::optional<stack::Ipv4Address> source_to(stack::Ipv4Address peer);
 
 // Takes the messages of ICMP that wait at the socket, some dozens at most; returns how many there were.
 std::size_t take_icmp_errors(int socket);

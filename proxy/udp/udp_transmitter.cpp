@@ -10,8 +10,17 @@
 
 namespace braid::proxy {
 
-UdpTransmitter::UdpTransmitter(int socket, std::uint32_t max_frame_bytes, bool joins)
-    : socket_(socket),
+namespace {
+
+// What the kernel says where a socket's own address is gone (ip_route_output_key_hash_rcu), among other reasons.
+bool may_be_address(int why) {
+  return why == EINVAL || why == EADDRNOTAVAIL || why == ENETUNREACH;
+}
+
+}  // namespace
+
+UdpTransmitter::UdpTransmitter(UdpBinding& binding, std::uint32_t max_frame_bytes, bool joins)
+    : binding_(binding),
       max_frame_bytes_(max_frame_bytes),
       stride_(round_up(max_frame_bytes, 64)),
       joins_(joins),
@@ -37,8 +46,8 @@ bool UdpTransmitter::flush() {
   while (first_ != next_) {
     compose();
     if (burst_.count == 0) continue;  // nothing but frames that cannot leave
-    const int sent = ::sendmmsg(socket_, burst_.messages.data(), static_cast<unsigned>(burst_.count),
-                                MSG_DONTWAIT | MSG_NOSIGNAL);
+    const int sent = ::sendmmsg(binding_.socket(), burst_.messages.data(),
+                                static_cast<unsigned>(burst_.count), MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent < 0) {
       const int why = errno;
       if (!on_error(why)) return icmp;
@@ -119,16 +128,31 @@ void UdpTransmitter::cut_by_kernel(msghdr& message, Control& control, std::size_
 bool UdpTransmitter::on_error(int why) {
   if (why == EAGAIN) return false;
   if (why == EINTR) return true;
+  if (may_be_address(why) && tries_ == 0) {
+    switch (binding_.follow(at(first_).to)) {
+      case UdpBinding::Follow::kNotNeeded:
+        break;
+      case UdpBinding::Follow::kGone:
+        drop_first();
+        return true;
+      case UdpBinding::Follow::kBound:
+        return true;
+    }
+  }
   const bool is_joined = burst_.messages[0].msg_hdr.msg_iovlen > 1;
   if (is_joined && (why == EINVAL || why == EIO || why == EOPNOTSUPP)) {
     joins_ = false;
     return true;
   }
   if (why != ENOBUFS && ++tries_ < kTries) return true;
+  drop_first();
+  return why != ENOBUFS;
+}
+
+void UdpTransmitter::drop_first() {
   tries_ = 0;
   drops_.add(burst_.messages[0].msg_hdr.msg_iovlen);
   first_ += burst_.slots[0];
-  return why != ENOBUFS;
 }
 
 }  // namespace braid::proxy

@@ -21,14 +21,15 @@
 
 #include "base/counters.h"
 #include "proxy/nic/nic_queue.h"
+#include "proxy/udp/udp_binding.h"
 #include "proxy/udp/udp_frames.h"
 
 namespace braid::proxy {
 
 class UdpTransmitter {
  public:
-  // `socket` does not block. `joins`: try UDP_SEGMENT, until the kernel or its device refuses it.
-  UdpTransmitter(int socket, std::uint32_t max_frame_bytes, bool joins);
+  // `binding` outlives it. `joins`: try UDP_SEGMENT, until the kernel or its device refuses it.
+  UdpTransmitter(UdpBinding& binding, std::uint32_t max_frame_bytes, bool joins);
 
   // As NicQueue::reserve().
   std::size_t reserve(std::span<TxFrame> frames);
@@ -65,11 +66,12 @@ class UdpTransmitter {
                 const DepartingDatagram& next) const;
   static void cut_by_kernel(msghdr& message, Control& control, std::size_t datagram_bytes);
   bool on_error(int why);
+  void drop_first();
 
   std::byte* slot(std::uint32_t number) { return &memory_[number % kSlots * stride_]; }
   DepartingDatagram& at(std::uint32_t number) { return datagrams_[number % kSlots]; }
 
-  const int socket_;
+  UdpBinding& binding_;
   const std::uint32_t max_frame_bytes_;
   const std::size_t stride_;
   bool joins_;

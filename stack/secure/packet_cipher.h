@@ -62,6 +62,8 @@ class PacketOpener {
   void stop();
   // Writes what was sealed to `to`: sealed.size() - kSealBytes. Unless kOpened nothing has changed.
   [[nodiscard]] Opening open(ByteView header, ByteView sealed, std::byte* to);
+  // The number behind the newest that was opened.
+  std::uint64_t end() const { return seen_.end(); }
 
  private:
   void move_on();

@@ -123,6 +123,10 @@ class FlowFilter {
     source = Ipv4Address::load(p + kIpSourceAt);
     return {p + kFlowHeaderBytes, udp_length - kUdpHeaderBytes};
   }
+  // The UDP port that a frame which matched came from.
+  static std::uint16_t source_port(ByteView frame) {
+    return load_be<std::uint16_t>(frame.data() + detail::kUdpAt);
+  }
 
  private:
   std::uint64_t mac_;

@@ -40,6 +40,9 @@ enum class PacketType : std::uint8_t {
   kAck = 3,    // acknowledges only, has no seq of its own
   kProbe = 4,  // as kAck, and asks for one: keep-alive, or a look at a closed window
   kClose = 5,  // as kAck, and the last word of this incarnation
+  // Only sealed, and 8 bytes behind the header (SE-8):
+  kChallenge = 6,  // to an address that the peer seems to have now
+  kResponse = 7,   // from there, with the same bytes
 };
 
 // One end of a sub-connection.
@@ -221,7 +224,7 @@ inline bool parse_packet_header(ByteView payload, PacketHeader* h, std::size_t* 
   const std::byte* p = payload.data();
   if (load<std::uint8_t>(p) != kWireVersion) return false;
   const auto type = load<std::uint8_t>(p + 1);
-  if (type < 1 || type > 5) return false;
+  if (type < 1 || type > 7) return false;
   h->type = static_cast<PacketType>(type);
   h->records = load<std::uint8_t>(p + 2);
   const auto words = load<std::uint8_t>(p + 3);

@@ -160,7 +160,7 @@ class FrameWorld {
       }
       case 4: {  // the transport's header, as the peer would write it, and any records
         PacketHeader h;
-        h.type = static_cast<PacketType>(1 + in.below(5));
+        h.type = static_cast<PacketType>(1 + in.below(7));
         h.records = in.byte();
         h.sack_words = static_cast<std::uint8_t>(in.below(kMaxSackWords + 1));
         h.source = {ClusterId(1), ProxyId(0)};

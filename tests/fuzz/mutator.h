@@ -176,7 +176,7 @@ inline std::vector<std::byte> make_records(Draw& draw, unsigned count) {
 
 inline stack::PacketHeader make_packet_header(Draw& draw, unsigned records) {
   stack::PacketHeader h;
-  h.type = static_cast<stack::PacketType>(draw.one_in(16) ? draw.number<std::uint8_t>() : 1 + draw.below(5));
+  h.type = static_cast<stack::PacketType>(draw.one_in(16) ? draw.number<std::uint8_t>() : 1 + draw.below(7));
   h.records = draw.length(static_cast<std::uint8_t>(records));
   h.sack_words = static_cast<std::uint8_t>(draw.below(stack::kMaxSackWords + 1));
   h.source = {ClusterId(draw.number<std::uint16_t>()), ProxyId(draw.number<std::uint8_t>())};

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <deque>
 #include <map>
@@ -38,6 +39,8 @@ struct Message : OutMessage {
 struct Packet {
   Instant arrives;
   std::vector<std::byte> bytes;
+  Endpoint source;
+  Endpoint destination;
 };
 
 class Pair {
@@ -45,7 +48,10 @@ class Pair {
   // `sealed`: the two ends have a secret that the one between them does not know. The one may then know everything
   // else, and does.
   explicit Pair(bool sealed = false) : sealed_(sealed) {
-    for (int i : {0, 1}) start(i);
+    for (int i : {0, 1}) {
+      ends_[i].address = home(i);
+      start(i);
+    }
   }
 
   // A new incarnation: what the old one held is gone with it.
@@ -66,6 +72,7 @@ class Pair {
     end.agenda = std::make_unique<Agenda>(1);
     end.sub = std::make_unique<SubConnection>(c, ++last_epoch_ * 0x9e3779b97f4a7c15 | 1, now_,
                                               end.agenda->entry(0));
+    if (sealed_) end.sub->let_move(home(1 - i), kLink);
   }
 
   void send(int i, std::uint32_t bytes) {
@@ -94,13 +101,17 @@ class Pair {
       if (length == 0) break;
       CHECK_LT(guard, 599);
       const ByteView packet = ByteView(room_).first(length);
+      Endpoint to = home(1 - i);
+      if (sealed_) to = end.sub->elsewhere() != nullptr ? *end.sub->elsewhere() : end.sub->peer_address();
+      if (is_forged(to)) forged_[to.port].received += length;
       digest(packet);
       capture(packet);
       const unsigned fate = faults == nullptr ? 0 : faults->below(8);
       if (fate == 7) continue;  // lost
       for (unsigned copies = fate == 6 ? 2 : 1; copies > 0; --copies) {
         const Duration late = fate == 5 ? 2_ms : fate == 4 ? 300_us : 0_us;
-        ends_[1 - i].arriving.push_back({now_ + kDelay + late, {packet.begin(), packet.end()}});
+        ends_[1 - i].arriving.push_back(
+            {now_ + kDelay + late, {packet.begin(), packet.end()}, end.address, to});
       }
     }
     collect(i);
@@ -113,13 +124,13 @@ class Pair {
         ++k;
         continue;
       }
-      const std::vector<std::byte> bytes = std::move(end.arriving[k].bytes);
+      const Packet packet = std::move(end.arriving[k]);
       end.arriving.erase(end.arriving.begin() + static_cast<std::ptrdiff_t>(k));
-      take(i, bytes, deliver);
+      if (packet.destination == end.address) take(i, packet.bytes, deliver, packet.source);
     }
   }
 
-  void take(int i, const std::vector<std::byte>& payload, bool deliver) {
+  void take(int i, const std::vector<std::byte>& payload, bool deliver, const Endpoint& source) {
     End& end = ends_[i];
     PacketHeader header;
     std::size_t header_bytes = 0;
@@ -127,7 +138,10 @@ class Pair {
     // The stack finds the sub-connection by these.
     if (!(header.source == end.sub->config().remote && header.destination == end.sub->config().local)) return;
     const ByteView rest = ByteView(payload).subspan(header_bytes);
-    const PacketFate fate = end.sub->on_packet(now_, header, rest);
+    const PacketFate fate = end.sub->on_packet(now_, header, rest, Duration(), {source, kLink});
+    // He passes on what comes to an address of his: then the peer is there, for all that can be known.
+    if (end.sub->take_moved() && is_forged(end.sub->peer_address()))
+      forged_[source.port].has_moved_one = true;
     if (fate == PacketFate::kRecords && deliver) {
       RecordReader reader(end.sub->records(rest), header.records);
       Record record;
@@ -148,7 +162,7 @@ class Pair {
       mutate(in, payload);
     } else {
       PacketHeader header;
-      header.type = static_cast<PacketType>(1 + in.below(5));
+      header.type = static_cast<PacketType>(1 + in.below(7));
       header.records = static_cast<std::uint8_t>(in.below(3));
       header.sack_words = static_cast<std::uint8_t>(in.below(kMaxSackWords + 1));
       header.source = {ClusterId(static_cast<std::uint16_t>(1 - i)), ProxyId(0)};
@@ -179,7 +193,17 @@ class Pair {
     // An unchanged copy of a packet between the two is theirs. A changed one that still names their epochs is
     // not: without a secret nothing keeps a listener on the wire out.
     if (!sealed_ && names_current_epoch(header) && !is_captured(payload)) return;
-    take(i, payload, true);
+    // From an address of his, or the other's.
+    const unsigned from = sealed_ ? in.below(kForged) : 0;
+    const Endpoint source =
+        from == 0 ? ends_[1 - i].address : Endpoint{kForgedAddress, static_cast<std::uint16_t>(from)};
+    if (is_forged(source)) forged_[from].sent += payload.size();
+    take(i, payload, true, source);
+  }
+  // The host has another address, or is behind a NAT that has forgotten it.
+  void move(int i) {
+    if (!sealed_) return;
+    ends_[i].address.port = static_cast<std::uint16_t>(ends_[i].address.port + 1);
   }
 
   void pass(Duration d) {
@@ -216,6 +240,10 @@ class Pair {
   // A link without faults from here on: within 5 s both are established and every message is finished.
   void expect_recovery() {
     const Instant limit = now_ + 5_s;
+    // SE-9
+    for (const Forged& f : forged_)
+      if (!f.has_moved_one) CHECK_LE(f.received, PeerAddress::kAmplification * f.sent);
+    for (int i : {0, 1}) ends_[i].address = home(i);
     for (int i : {0, 1}) set_window(i, 256, 1u << 20);
     for (;;) {
       for (int i : {0, 1}) {
@@ -243,11 +271,25 @@ class Pair {
   struct End {
     std::unique_ptr<Agenda> agenda;
     std::unique_ptr<SubConnection> sub;
+    Endpoint address;     // where it is
     bool ending = false;  // it was fenced or closed: nothing is given to it until it is open again
     std::vector<std::unique_ptr<Message>> messages;
     std::deque<Packet> arriving;
     std::map<std::uint32_t, std::set<std::uint32_t>> parts;  // of the other's messages: offsets that arrived
   };
+
+  // Addresses of who is between them.
+  static constexpr Ipv4Address kForgedAddress{10, 66, 0, 1};
+  static constexpr unsigned kForged = 4;  // 0: none
+  struct Forged {
+    std::size_t sent = 0;
+    std::size_t received = 0;
+    bool has_moved_one = false;
+  };
+  static bool is_forged(const Endpoint& end) { return end.address == kForgedAddress; }
+  // Where an end is at first.
+  static Endpoint home(int i) { return {Ipv4Address(10, 0, 0, static_cast<std::uint8_t>(1 + i)), 7700}; }
+  static constexpr LinkId kLink{0};
 
   struct Captured {
     std::vector<std::byte> bytes;
@@ -326,6 +368,7 @@ class Pair {
   }
 
   bool sealed_;
+  std::array<Forged, kForged> forged_{};  // by port
   Instant now_ = Instant::from_ns(7'000'000'000);
   std::uint64_t last_epoch_ = 0;
   End ends_[2];
@@ -373,6 +416,9 @@ inline void run(Pair& pair, Input& in) {
           case 4:
             pair.set_window(i, in.below(300), in.number<std::uint16_t>());
             break;
+          case 5:
+            pair.move(i);
+            break;
           default:
             pair.gap(i, 60_ms);
             break;
@@ -395,7 +441,7 @@ inline std::vector<std::byte> make_operation(Draw& draw) {
   Writer w;
   const unsigned records = draw.below(3);
   w.byte(3 << 1 | draw.below(2)).byte(0);
-  w.byte(draw.below(5)).byte(records).byte(draw.below(kMaxSackWords + 1));
+  w.byte(draw.below(7)).byte(records).byte(draw.below(kMaxSackWords + 1));
   if (draw.one_in(2))
     w.byte(1).byte(draw.below(4));
   else

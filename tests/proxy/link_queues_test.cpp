@@ -54,6 +54,7 @@ class FakeQueue final : public NicQueue {
   std::uint64_t transmit_drops() const override { return wire_.drops; }
   std::uint64_t receive_drops() const override { return 100 * wire_.drops; }
   std::uint64_t icmp_errors() const override { return 10 * wire_.drops; }
+  std::uint64_t address_changes() const override { return 100 * wire_.drops; }
 
  private:
   FakeWire& wire_;
@@ -147,6 +148,7 @@ TEST_F(LinkQueuesTest, DropsOfAllLinksAreCounted) {
   second_.drops = 1;
   EXPECT_EQ(queues_.receive_drops(), 800u) << "also of queues that nothing leaves by";
   EXPECT_EQ(queues_.icmp_errors(), 70u);
+  EXPECT_EQ(queues_.address_changes(), 700u);
 }
 
 using LinkQueuesDeathTest = LinkQueuesTest;

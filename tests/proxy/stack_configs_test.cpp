@@ -91,6 +91,14 @@ TEST(StackConfigs, RemotesOnLinksThatLeaveTheHostAreSealed) {
   }
 }
 
+TEST(StackConfigs, PeersMoveWhereAKernelSendsAndReceives) {  // SE-8
+  NodeConfig c = config();
+  c.links[1].kind = LinkConfig::Kind::kUdp;
+  const stack::StackConfig s = stack_config(c, 1, 1);
+  EXPECT_FALSE(s.interfaces[0].peers_move);
+  EXPECT_TRUE(s.interfaces[1].peers_move);
+}
+
 TEST(StackConfigs, RemoteThatIsNotSealedHasNoSecret) {
   NodeConfig c = config();
   c.secret = some_secret();

@@ -21,6 +21,18 @@ TEST(Liveness, SilenceKillsThePathOnceAndThenThePeer) {  // SC-8
   EXPECT_EQ(l.judge(at(10_s)), Verdict::kPeerDied);
 }
 
+// However late a path may die.
+TEST(Liveness, IdleEndProbesBeforeANatForgetsIt) {  // SC-8
+  SubConnectionConfig config = test_config();
+  config.path_death = 120_s;
+  config.peer_death = 130_s;
+  Liveness l(config, at(0_us));
+  l.sent(at(1_s));
+  EXPECT_EQ(l.probe_due(), at(16_s));
+  config.path_death = 20_s;
+  EXPECT_EQ(Liveness(config, at(0_us)).probe_due(), at(5_s));
+}
+
 TEST(Liveness, PacketThatArrivesEndsTheSilence) {  // SC-8
   Liveness l(test_config(), at(0_us));
   l.received(at(400_ms));

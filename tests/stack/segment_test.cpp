@@ -57,8 +57,8 @@ Bytes written(const PacketHeader& h) {
 }
 
 TEST(PacketHeader, EveryWrittenFieldIsReadBack) {
-  for (const PacketType type :
-       {PacketType::kHello, PacketType::kData, PacketType::kAck, PacketType::kProbe, PacketType::kClose}) {
+  for (const PacketType type : {PacketType::kHello, PacketType::kData, PacketType::kAck, PacketType::kProbe,
+                                PacketType::kClose, PacketType::kChallenge, PacketType::kResponse}) {
     for (std::uint8_t words = 0; words <= kMaxSackWords; ++words) {
       PacketHeader h = full_header();
       h.type = type;

@@ -141,6 +141,92 @@ TEST(Stack, ForgedAndReplayedPacketsAreCounted) {  // SE-5, SE-6
   EXPECT_EQ(b.stack->stats().forged_packets, 1u);
 }
 
+// The address of one of two stacks is another one for the network than it knows itself, as behind a NAT.
+class MovedStack {
+ public:
+  MovedStack() {
+    for (const std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}}) {
+      StackConfig c = stack_config(i, 2);
+      c.interfaces[0].peers_move = true;
+      c.sub_connection.security.secret = std::make_shared<const Secret>(KeyBytes{});
+      wire.add(c);
+    }
+    wire.change = [this](const Bytes& frame) -> std::vector<Bytes> {
+      Bytes changed = frame;
+      std::byte* const ip = changed.data() + kEthernetHeaderBytes;
+      if (Ipv4Address::load(ip + 12) == ip_of(0)) {
+        outside.address.store(ip + 12);
+        store_be(ip + 20, outside.port);
+      } else {
+        const Endpoint to{Ipv4Address::load(ip + 16), load_be<std::uint16_t>(ip + 22)};
+        if (to != outside) return {};
+        ip_of(0).store(ip + 16);
+        store_be(ip + 22, std::uint16_t{7700});
+      }
+      return {Connected::mended(changed)};
+    };
+  }
+  std::size_t exchange() {
+    TestStack& a = *wire.stacks[0];
+    TestStack& b = *wire.stacks[1];
+    a.send(ClusterId(1), 100, 7);
+    b.send(ClusterId(0), 100, 8);
+    wire.run_for(1_s);
+    return a.delivered.size() + b.delivered.size();
+  }
+  Endpoint outside{ip_of(0), 7700};
+  Wire wire;
+};
+
+TEST(Stack, PacketsFollowAPeerThatHasMoved) {  // SE-8
+  MovedStack m;
+  ASSERT_EQ(m.exchange(), 2u);
+  Stack& b = *m.wire.stacks[1]->stack;
+  EXPECT_EQ(b.take_address_move(), std::nullopt);
+  const Endpoint first = m.outside;
+  m.outside = {Ipv4Address(10, 0, 9, 9), 4711};
+  EXPECT_EQ(m.exchange(), 4u);
+  EXPECT_EQ(b.remote(0).address, m.outside.address);
+  EXPECT_EQ(b.remote(0).udp_port, m.outside.port);
+  const Endpoint second = m.outside;
+  m.outside.port = 4712;
+  EXPECT_EQ(m.exchange(), 6u);
+  // Nobody has asked meanwhile: one line of the log is enough.
+  EXPECT_EQ(b.take_address_move(), (AddressMove{{ClusterId(0), ProxyId(0)}, first, m.outside}));
+  EXPECT_EQ(b.take_address_move(), std::nullopt);
+  EXPECT_NE(second, m.outside);
+  EXPECT_EQ(m.wire.stacks[0]->stack->take_address_move(), std::nullopt);
+  EXPECT_EQ(b.sub_connections()[0]->stats().address_moves, 2u);
+}
+
+TEST(Stack, PeerBehindANatConnects) {  // SE-10
+  MovedStack m;
+  m.outside = {Ipv4Address(10, 0, 9, 9), 4711};
+  EXPECT_EQ(m.exchange(), 2u);
+  EXPECT_EQ(m.wire.stacks[1]->stack->remote(0).address, m.outside.address);
+}
+
+TEST(Stack, PeersOfOtherLinksStayWhereTheyAre) {  // SE-8
+  Wire wire;
+  for (const std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}}) {
+    StackConfig c = stack_config(i, 2);
+    c.sub_connection.security.secret = std::make_shared<const Secret>(KeyBytes{});
+    wire.add(c);
+  }
+  wire.run_for(10_ms);
+  wire.change = [](const Bytes& frame) -> std::vector<Bytes> {
+    Bytes changed = frame;
+    std::byte* const ip = changed.data() + kEthernetHeaderBytes;
+    if (Ipv4Address::load(ip + 12) == ip_of(0)) Ipv4Address(10, 0, 9, 9).store(ip + 12);
+    return {Connected::mended(changed)};
+  };
+  wire.stacks[0]->send(ClusterId(1), 100, 7);
+  wire.run_for(1_s);
+  EXPECT_EQ(wire.stacks[1]->delivered.size(), 1u);
+  EXPECT_EQ(wire.stacks[1]->stack->sub_connections()[0]->stats().address_challenges, 0u);
+  EXPECT_EQ(wire.stacks[1]->stack->remote(0).address, ip_of(0));
+}
+
 TEST(Stack, StaticNeighboursNeedNoArp) {
   Wire wire;
   wire.add(stack_config(0, 2));

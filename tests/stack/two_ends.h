@@ -8,6 +8,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,6 +36,8 @@ struct InFlight {
   std::uint64_t order;  // ties arrive in the order in which they left
   int to;
   Bytes bytes;
+  Endpoint source = {};  // port 0: nobody asks for addresses
+  Endpoint destination = {};
 };
 
 // One side: the sub-connection, what its driver was given to send, and what it was handed up.
@@ -45,6 +48,7 @@ struct End {
   Position next_position;
   std::vector<TestMessage*> finished;  // in the order of take_finished()
   int lost = 0;                        // times that take_lost() was true
+  int moves = 0;                       // and take_moved()
 
   struct Arriving {
     Bytes bytes;
@@ -85,6 +89,15 @@ class TwoEnds {
     ends[i] = End{};
     ends[i].next_position = elsewhere;
     ends[i].sub = std::make_unique<SubConnection>(c, epoch, now, ends[i].agenda->entry(0));
+    if (moving) ends[i].sub->let_move(homes[1 - i], kLink);
+  }
+  // From now on each end has an address, which address[] says; packets to others are lost. The other end takes it to be
+  // at `home`, or where it is now.
+  void let_move(std::optional<Endpoint> home_of_a = {}) {
+    moving = true;
+    homes[0] = home_of_a.value_or(address[0]);
+    homes[1] = address[1];
+    for (int i = 0; i < 2; ++i) ends[i].sub->let_move(homes[1 - i], kLink);
   }
   // Of the node whose end started with `epoch`.
   static std::uint64_t incarnation_of(std::uint64_t epoch) { return epoch << 32 | 0x77; }
@@ -196,8 +209,13 @@ class TwoEnds {
         if (due == in_flight.end()) break;
         const InFlight packet = std::move(*due);
         in_flight.erase(due);
-        arrive(packet.to, packet.bytes);
         moved = true;
+        if (!moving)
+          arrive(packet.to, packet.bytes);
+        else if (packet.destination == address[packet.to])
+          arrive(packet.to, packet.bytes, {packet.source, kLink});
+        else
+          ++lost_on_the_way;
       }
       for (int i = 0; i < 2; ++i) {
         if (!suspended[i]) moved = pump(i) || moved;
@@ -206,13 +224,14 @@ class TwoEnds {
   }
 
   // A packet lands at an end, whoever wrote it.
-  PacketFate arrive(int i, const Bytes& packet) {
+  PacketFate arrive(int i, const Bytes& packet, const Origin& origin = {}) {
     End& end = ends[i];
     PacketHeader header;
     std::size_t header_bytes = 0;
     EXPECT_TRUE(parse_packet_header(packet, &header, &header_bytes));
     const ByteView rest = ByteView(packet).subspan(header_bytes);
-    const PacketFate fate = end.sub->on_packet(now, header, rest);
+    const PacketFate fate = end.sub->on_packet(now, header, rest, Duration(), origin);
+    end.moves += end.sub->take_moved() ? 1 : 0;
     ++end.fates[fate];
     if (fate == PacketFate::kRecords) {
       if (end.ring_full) {
@@ -232,6 +251,11 @@ class TwoEnds {
   Duration delay = 10_us;
   Link link;                           // empty: every packet arrives once, after `delay`
   bool suspended[2] = {false, false};  // it does not run; what arrives waits
+  static constexpr LinkId kLink{3};
+  bool moving = false;
+  Endpoint homes[2];
+  Endpoint address[2] = {{Ipv4Address(10, 0, 0, 1), 7700}, {Ipv4Address(10, 0, 0, 2), 7700}};
+  int lost_on_the_way = 0;  // to addresses that nobody has
   End ends[2];
   std::vector<InFlight> in_flight;
   struct Sent {
@@ -240,6 +264,7 @@ class TwoEnds {
     PacketHeader header;
     std::size_t bytes;
     Bytes packet;
+    Endpoint destination;
   };
   std::vector<Sent> packets;  // everything that left since establish()
   std::size_t count(int from, PacketType type) const {
@@ -279,7 +304,10 @@ class TwoEnds {
       moved = true;
       room.resize(length);
       EXPECT_EQ(checksum_fold(sum), checksum_fold(checksum_add(0, room)));
-      leave(i, std::move(room));
+      Endpoint destination;
+      if (moving)
+        destination = end.sub->elsewhere() != nullptr ? *end.sub->elsewhere() : end.sub->peer_address();
+      leave(i, std::move(room), destination);
     }
     for (OutMessage* m = end.sub->take_finished(); m != nullptr;) {
       OutMessage* const next = m->next;
@@ -293,14 +321,15 @@ class TwoEnds {
     end.sub->check();
     return moved;
   }
-  void leave(int from, Bytes packet) {
+  void leave(int from, Bytes packet, const Endpoint& destination) {
     PacketHeader header;
     std::size_t header_bytes = 0;
     ASSERT_TRUE(parse_packet_header(packet, &header, &header_bytes));
-    packets.push_back({now, from, header, packet.size(), packet});
+    packets.push_back({now, from, header, packet.size(), packet, destination});
     const std::size_t n = left_[from]++;
     const std::vector<Duration> copies = link ? link(from, n, header) : std::vector<Duration>{delay};
-    for (const Duration d : copies) in_flight.push_back({now + d, order_++, 1 - from, packet});
+    for (const Duration d : copies)
+      in_flight.push_back({now + d, order_++, 1 - from, packet, address[from], destination});
   }
   void take_records(End& end, const PacketHeader& header, ByteView rest) {
     RecordReader reader(rest, header.records);

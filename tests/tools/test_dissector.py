@@ -433,6 +433,28 @@ class MadeUp(unittest.TestCase):
                       "8 bytes, unknown protocol"):
             self.assertIn(words, text)
 
+    def sealed_packet(self, kind, content, tag):
+        """A packet of an end that has said a sealed hello; with a tag of zeros it was opened."""
+        return bytes([5, kind, 0, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0xB1) + bytes(20) + content + struct.pack("<Q", 77) + tag
+
+    def test_challenges_of_addresses_and_their_answers_are_shown(self):
+        hello = bytes([5, 1, 0, 0]) + struct.pack("<HBBHHQQ", 0, 0, 0, 1, 0, 0xA1, 0) + bytes(20 + 36)
+        challenge = struct.pack("<Q", 0x1122334455667788)
+        sealed, opened = bytes([9]) * 16, bytes(16)
+        capture = self.capture(*map(datagram, (
+            hello, self.sealed_packet(6, challenge, sealed), self.sealed_packet(6, challenge, opened),
+            self.sealed_packet(7, challenge, opened))))
+        self.assertEqual(count(capture, "braid.malformed or _ws.lua.error"), 0)
+        self.assertEqual(count(capture, "braid.type == 6 and braid.sealed"), 1)
+        self.assertEqual(count(capture, "braid.type == 6 and braid.challenge == 0x1122334455667788 and braid.number == 77"), 1)
+        self.assertEqual(count(capture, "braid.type == 7 and braid.challenge == 0x1122334455667788"), 1)
+        text = tshark(capture, "-V")
+        self.assertIn("Challenge 0.0 > 1.0", text)
+        self.assertIn("Response 0.0 > 1.0", text)
+        longer = self.capture(*map(datagram, (hello, self.sealed_packet(6, challenge + bytes(8), opened),
+                                              self.sealed_packet(7, b"", opened), self.sealed_packet(8, challenge, opened))))
+        self.assertEqual(count(longer, "braid"), 1, "no others have these lengths")
+
     def test_a_record_with_a_wrong_length_is_shown_as_malformed(self):
         whole = self.real_data_payload()
         record = len(whole) - len(self.record_of(whole))

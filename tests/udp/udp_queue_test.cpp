@@ -3,10 +3,14 @@
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <thread>
 #include <vector>
 
@@ -271,6 +275,52 @@ TEST(UdpQueue, ArrivalWakesASleeper) {
       EXPECT_EQ(take(*to, 1).size(), 1u);
     }
   }
+}
+
+// A host of the test's own: the thread that calls this is alone in a network namespace. Empty: it is.
+std::string enter_own_network() {
+  if (::unshare(CLONE_NEWNET) != 0) return std::strerror(errno);
+  return std::system(
+             "ip link set lo up && ip address add 10.1.0.1/32 dev lo && ip address add 10.1.0.2/32 dev lo") ==
+                 0
+             ? ""
+             : "ip (iproute2) does not work";
+}
+
+TEST(UdpQueue, SocketFollowsItsHostToAnotherAddress) {  // SE-8
+  ASSERT_TRUE(WakeBarrier::join().ok());
+  std::string missing;
+  std::thread host([&] {
+    missing = enter_own_network();
+    if (!missing.empty()) return;
+    std::shared_ptr<SocketWaker> waker = std::move(*SocketWaker::start());
+    const UdpEnd a{Ipv4Address(10, 1, 0, 1), 7001}, b{Ipv4Address(10, 1, 0, 2), 7000};
+    for (const bool joins : {false, true}) {
+      const auto mover = open(a, joins, waker), other = open(b, joins, waker);
+      const auto bytes = [](std::uint64_t) { return 64; };
+      send(*mover, a, b, 0, 4, bytes);
+      EXPECT_EQ(take(*other, 4).size(), 4u);
+      EXPECT_EQ(mover->address_changes(), 0u);
+
+      ASSERT_EQ(std::system("ip address del 10.1.0.1/32 dev lo"), 0);
+      mover->announce_sleep();  // the other socket has to be armed, too
+      mover->withdraw_sleep();
+      send(*mover, a, b, 4, 8, bytes);
+      const std::vector<Arrival> arrivals = take(*other, 8);
+      ASSERT_EQ(arrivals.size(), 8u) << "what the old socket could not send leaves by the new one";
+      EXPECT_EQ(mover->transmit_drops(), 0u);
+      EXPECT_EQ(mover->address_changes(), 1u);
+
+      const UdpEnd elsewhere{*source_to(b.address), a.port};
+      mover->announce_sleep();
+      send(*other, b, elsewhere, 12, 2, bytes);
+      EXPECT_EQ(take(*mover, 2).size(), 2u) << "frames have the address that the stack knows";
+      mover->withdraw_sleep();
+      EXPECT_EQ(std::system("ip address add 10.1.0.1/32 dev lo"), 0);
+    }
+  });
+  host.join();
+  if (!missing.empty()) GTEST_SKIP() << "no network namespace: " << missing;
 }
 
 TEST(UdpQueue, QueueMayGoWhileItsSocketIsArmed) {

@@ -17,15 +17,17 @@ local PART_RECORD_BYTES = 32
 local MOST_TRAIN_MESSAGES = 16
 local SEAL_BYTES = 24 -- the number, and the tag
 local TAG_BYTES = 16
+local CHALLENGE_BYTES = 8
 local MOST_TRAIN_BYTES = 2048
 local TRAIN_ALIGNMENT = 8
 local GRANULE_BYTES = 64
 local TICK_NS = 64 -- of timestamps
 local WINDOW_UNIT_BYTES = 256
 
-local HELLO, DATA, ACK, PROBE, CLOSE = 1, 2, 3, 4, 5
+local HELLO, DATA, ACK, PROBE, CLOSE, CHALLENGE, RESPONSE = 1, 2, 3, 4, 5, 6, 7
 local TYPES = {
   [HELLO] = "Hello", [DATA] = "Data", [ACK] = "Acknowledgement", [PROBE] = "Probe", [CLOSE] = "Close",
+  [CHALLENGE] = "Challenge", [RESPONSE] = "Response", -- of an address; only sealed
 }
 local MESSAGE, CREDIT, DATAGRAM, RETURNED = 1, 2, 3, 4
 local KINDS = { [MESSAGE] = "Message", [CREDIT] = "Credit", [DATAGRAM] = "Datagram", [RETURNED] = "Returned datagram" }
@@ -69,6 +71,7 @@ local f = {
   window_bytes = ProtoField.uint32("braid.window.bytes", "Receive window, bytes"),
   sack = ProtoField.uint64("braid.sack", "Selective acknowledgement", base.HEX),
   sacked = ProtoField.uint32("braid.sacked", "Acknowledged behind a hole"),
+  challenge = ProtoField.uint64("braid.challenge", "Challenge of an address", base.HEX),
   first_sent = ProtoField.framenum("braid.first_sent", "Sent before in", base.NONE, frametype.RETRANS_PREV),
 
   hash = ProtoField.uint64("braid.hello.hash", "Hash of shared settings", base.HEX),
@@ -322,6 +325,9 @@ local function looks_right(tvb)
   local after = tvb:len() - HEADER_BYTES - 8 * words
   if kind == HELLO then return after == 16 or after == 18 or after == 36 or after == 84 end
   if kind == DATA then return after >= WHOLE_RECORD_BYTES end
+  if kind == CHALLENGE or kind == RESPONSE then
+    return after == CHALLENGE_BYTES + SEAL_BYTES and seals[tvb(12, 8):bytes():tohex()] ~= nil
+  end
   return after == 0 or (after == SEAL_BYTES and seals[tvb(12, 8):bytes():tohex()] ~= nil)
 end
 
@@ -418,6 +424,8 @@ function braid.dissector(tvb, pinfo, root)
     local first_said = dissect_records(tvb, offset, records, tree)
     said = said .. string.format(" [%d] %s", records, first_said or "")
     if records > 1 then said = said .. ", …" end
+  elseif (kind == CHALLENGE or kind == RESPONSE) and tvb:len() == offset + CHALLENGE_BYTES then
+    tree:add_le(f.challenge, tvb(offset, CHALLENGE_BYTES))
   elseif tvb:len() ~= offset then
     tree:add_proto_expert_info(e.malformed, "bytes behind the header")
   end
