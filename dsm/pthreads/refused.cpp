@@ -6,7 +6,9 @@
 #include <semaphore.h>
 #include <signal.h>
 #include <threads.h>
+#include <unistd.h>
 
+#include "dsm/program/host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -61,6 +63,15 @@ REFUSED(tss_set, (tss_t, void*), kUsePthreads)
 
 sem_t* WRAPPED(sem_open)(const char*, int, ...) {
   refuse("sem_open()", "named semaphores are the system's; use sem_init() on a semaphore in memory");
+}
+
+// A child would have neither its stack nor the globals.
+pid_t WRAPPED(fork)() {
+  if (braid::dsm::pthreads::started() && !braid::dsm::is_forked_child())
+    refuse(
+        "fork()",
+        "stacks and globals are shared memory, which no child has; use posix_spawn(), popen() or system()");
+  return ::fork();
 }
 
 int WRAPPED(pthread_setaffinity_np)(pthread_t, std::size_t, const cpu_set_t*) {

@@ -127,6 +127,7 @@ class Pthreads(unittest.TestCase):
         for call, why in (("pthread_cancel(name)", "let the thread look at a flag"),
                           ("pthread_kill(name, SIGUSR1)", "a signal reaches one process"),
                           ("sem_open(\"/s\", 0)", "named semaphores are the system's"),
+                          ("fork()", "stacks and globals are shared memory, which no child has"),
                           ("thrd_create(0, 0, 0)", "call the function of <pthread.h>")):
             with self.subTest(call=call):
                 done = self.run_thread(call + ";", expect=70)
