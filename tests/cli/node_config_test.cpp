@@ -310,8 +310,8 @@ TEST(NodeConfig, SealedLinksNeedASecret) {
       HasSubstr("key 'security.secret_file': is missing: packets of links[0] (shm) are encrypted and "
                 "authenticated with a secret; make one with 'braid secret FILE', copy the file to every node "
                 "and name it here, or set security.mode to off"));
-  for (const LinkConfig::Kind kind :
-       {LinkConfig::Kind::kUdp, LinkConfig::Kind::kEthdev, LinkConfig::Kind::kXdp}) {
+  for (const LinkConfig::Kind kind : {LinkConfig::Kind::kUdp, LinkConfig::Kind::kEthdev,
+                                      LinkConfig::Kind::kXdp, LinkConfig::Kind::kPacket}) {
     node.links[0] = {.kind = kind, .fd = -1, .first_side = true, .device = "net_tap0"};
     node.security = {};
     EXPECT_THAT(node.validate().error().text, HasSubstr("key 'security.secret_file': is missing"));
@@ -357,9 +357,12 @@ TEST(NodeConfig, LinkThatPutsFragmentsTogetherIsRefusedWithFragmentationByIp) { 
                    .device = "net_af_packet0,iface=veth0,qpairs=1"};
   EXPECT_THAT(node.validate().error().text,
               HasSubstr("key 'transport.fragmentation': ip is not possible over af_packet"));
-  node.links[0] = {.kind = LinkConfig::Kind::kXdp, .fd = -1, .first_side = true, .device = ""};
-  EXPECT_THAT(node.validate().error().text,
-              HasSubstr("key 'transport.fragmentation': ip is not possible over AF_XDP"));
+  for (const LinkConfig::Kind kind : {LinkConfig::Kind::kXdp, LinkConfig::Kind::kPacket}) {
+    node.links[0] = {.kind = kind, .fd = -1, .first_side = true, .device = ""};
+    EXPECT_THAT(node.validate().error().text,
+                HasSubstr("key 'transport.fragmentation': ip is not possible at an interface that keeps the "
+                          "kernel's address"));
+  }
   node.transport.fragmentation = stack::Fragmentation::kTransport;
   EXPECT_TRUE(node.validate().ok()) << node.validate().error().text;
 }

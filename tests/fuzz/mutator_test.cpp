@@ -124,7 +124,7 @@ TEST(Mutator, PacketsHaveRecordsThatParseAndSomeThatAreOneByteOff) {
   EXPECT_GT(whole, kTries / 4);
   EXPECT_GT(broken, kTries / 10);
   EXPECT_GT(trains, kTries / 20);
-  EXPECT_EQ(types.size(), 5u);
+  EXPECT_EQ(types.size(), 7u);
   EXPECT_EQ(kinds.size(), 4u);
   for (const unsigned id : {1u, 2u, 3u, 4u}) EXPECT_TRUE(protocols.contains(id)) << id;
   EXPECT_GT(protocols.size(), 8u) << "unknown ones too";

@@ -101,7 +101,7 @@ TEST(PacketHeader, UnknownVersionsTypesAndWordCountsAreRefused) {
   std::size_t length = 0;
   for (const int version : {0, 1, kWireVersion + 1, 255})
     EXPECT_FALSE(parse_packet_header(with(good, 0, version), &h, &length));
-  for (const int type : {0, 6, 255}) EXPECT_FALSE(parse_packet_header(with(good, 1, type), &h, &length));
+  for (const int type : {0, 8, 255}) EXPECT_FALSE(parse_packet_header(with(good, 1, type), &h, &length));
   for (const int words : {5, 127, 0x85}) EXPECT_FALSE(parse_packet_header(with(good, 3, words), &h, &length));
 }
 
