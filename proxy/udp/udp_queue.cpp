@@ -31,6 +31,7 @@ void UdpQueue::commit(std::span<const TxFrame> frames) {
 }
 
 void UdpQueue::announce_sleep() {
+  receiver_.drain_errors();  // one that is left would end each sleep at once
   word_->announce();
   waker_->arm(binding_.socket(), word_);
 }

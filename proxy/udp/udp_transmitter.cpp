@@ -54,6 +54,8 @@ bool UdpTransmitter::flush() {
       icmp = icmp || why != EINTR;
       continue;
     }
+    // Why the next message did not leave is not told (sendmmsg(2)): perhaps by an ICMP error, which no other call returns then.
+    icmp = icmp || static_cast<std::size_t>(sent) < burst_.count;
     for (std::size_t i = 0; i < static_cast<std::size_t>(sent); ++i) first_ += burst_.slots[i];
     tries_ = 0;
   }

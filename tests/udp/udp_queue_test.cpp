@@ -38,24 +38,26 @@ std::unique_ptr<UdpQueue> open(const UdpEnd& own, bool joins = true,
   return std::move(*queue);
 }
 
-// Sends datagrams with the numbers first, first + 1, ... in one burst; returns how many had room.
-std::size_t send(UdpQueue& queue, const UdpEnd& from, const UdpEnd& to, std::uint64_t first,
-                 std::size_t count, auto bytes_of) {
-  std::array<TxFrame, kMaxBurst> frames;
-  const std::size_t offered = queue.reserve(std::span(frames).first(count));
+// The datagram with this number, of so many bytes.
+void write(TxFrame& frame, const UdpEnd& from, const UdpEnd& to, std::uint64_t number, std::uint32_t bytes) {
   const stack::FlowHeader header(station_of(to.address), station_of(from.address),
                                  {.source = from.address,
                                   .destination = to.address,
                                   .source_port = from.port,
                                   .destination_port = to.port});
-  for (std::size_t i = 0; i < offered; ++i) {
-    const std::uint32_t bytes = bytes_of(first + i);
-    std::byte* const payload = frames[i].data + UdpFrames::kHeaderBytes;
-    for (std::uint32_t b = 0; b < bytes; ++b) payload[b] = test::pattern(first + i, b);
-    store_be<std::uint64_t>(payload, first + i);
-    header.write(frames[i].data, bytes, stack::checksum_add(0, {payload, bytes}));
-    frames[i].length = static_cast<std::uint32_t>(UdpFrames::kHeaderBytes + bytes);
-  }
+  std::byte* const payload = frame.data + UdpFrames::kHeaderBytes;
+  for (std::uint32_t b = 0; b < bytes; ++b) payload[b] = test::pattern(number, b);
+  store_be<std::uint64_t>(payload, number);
+  header.write(frame.data, bytes, stack::checksum_add(0, {payload, bytes}));
+  frame.length = static_cast<std::uint32_t>(UdpFrames::kHeaderBytes + bytes);
+}
+
+// Sends datagrams with the numbers first, first + 1, ... in one burst; returns how many had room.
+std::size_t send(UdpQueue& queue, const UdpEnd& from, const UdpEnd& to, std::uint64_t first,
+                 std::size_t count, auto bytes_of) {
+  std::array<TxFrame, kMaxBurst> frames;
+  const std::size_t offered = queue.reserve(std::span(frames).first(count));
+  for (std::size_t i = 0; i < offered; ++i) write(frames[i], from, to, first + i, bytes_of(first + i));
   queue.commit(std::span(frames).first(offered));
   return offered;
 }
@@ -275,6 +277,25 @@ TEST(UdpQueue, ArrivalWakesASleeper) {
       EXPECT_EQ(take(*to, 1).size(), 1u);
     }
   }
+}
+
+// sendmmsg() to a closed port and then to an open one meets the ICMP error of the first at the second, and returns neither.
+TEST(UdpQueue, IcmpErrorThatNoCallReturnsEndsNoSleep) {
+  ASSERT_TRUE(WakeBarrier::join().ok());
+  if (const Result<void> probed = WakeWait::probe(); !probed) GTEST_SKIP() << probed.error().text;
+  std::shared_ptr<SocketWaker> waker = std::move(*SocketWaker::start());
+  const UdpEnd a = end(1), b = end(2), nobody = end(3);
+  const auto from = open(a, false, waker), to = open(b);
+  std::array<TxFrame, 2> frames;
+  ASSERT_EQ(from->reserve(frames), 2u);
+  write(frames[0], a, nobody, 0, 64);
+  write(frames[1], a, b, 1, 64);
+  from->commit(frames);
+  EXPECT_EQ(take(*to, 1).size(), 1u);
+  Sleeper sleeper{*from, monotonic_now() + 100_ms};
+  sleep_until_woken(sleeper);
+  EXPECT_EQ(sleeper.outcome, WakeWait::Outcome::kTimeout);
+  EXPECT_EQ(from->icmp_errors(), 1u);
 }
 
 // A host of the test's own: the thread that calls this is alone in a network namespace. Empty: it is.
