@@ -277,13 +277,6 @@ bool Locks::takes_round(const Local& l) const {
   return l.lease == Lease::kRunning && more && l.uses - l.round_began >= kUsefulLease && may_probe(l);
 }
 
-// LK-8: no node can lock again while it waits for a page, which it lost with the token as a rule.
-bool Locks::is_extended(const Local& l) const {
-  const bool more = l.extensions < config_.lease_extensions || mutant(Mutant::kEndlessLease);
-  const auto waits = [](const ComputeNode& n) { return n.wait == Wait::kFetch; };
-  return l.lease == Lease::kRunning && more && may_probe(l) && std::ranges::any_of(nodes_, waits);
-}
-
 bool Locks::may_probe(const Local& l) const {
   return l.probed != kNobody || unanswered_[l.next] < config_.compute_nodes;
 }
@@ -293,17 +286,12 @@ std::uint8_t Locks::most_rounds() const {
   return static_cast<std::uint8_t>(std::max(1, kRoundsOfTwo / std::max(1, config_.clusters - 1)));
 }
 
+// LK-8: the reply to an earlier probe, of an earlier stay, will do.
 void Locks::begin_round(LockId lock) {
   Local& l = local(lock);
   l.lease = Lease::kRunning;
   ++l.rounds;
   l.round_began = l.uses;
-  probe(lock);
-}
-
-// LK-8: the reply to an earlier probe, of an earlier stay, will do.
-void Locks::probe(LockId lock) {
-  Local& l = local(lock);
   if (l.probed != kNobody) return;
   l.probed = l.next;
   ++unanswered_[l.next];
@@ -313,10 +301,8 @@ void Locks::probe(LockId lock) {
 
 void Locks::end_lease(Local& l) {
   l.lease = Lease::kOver;
-  const std::uint32_t useful = l.extensions == 0 ? kUsefulLease : kUsefulLongLease;
-  const bool used = l.rounds > 1 || l.uses - l.round_began >= useful;
+  const bool used = l.rounds > 1 || l.uses - l.round_began >= kUsefulLease;
   l.rounds = 0;
-  l.extensions = 0;
   l.round_began = 0;
   l.skips = l.skipped_last =
       used ? std::uint8_t{0}
@@ -435,14 +421,8 @@ bool Locks::on_probe_reply(ClusterId from, LockId lock) {
     tidy(lock);
     return true;
   }
-  const bool round = takes_round(l);
-  if (round || is_extended(l)) {
-    if (round) {
-      begin_round(lock);
-    } else {
-      ++l.extensions;
-      probe(lock);
-    }
+  if (takes_round(l)) {
+    begin_round(lock);
     open(lock, l);
     return true;
   }
@@ -474,8 +454,8 @@ bool Locks::on_request(ClusterId from, LockId lock, bool tries) {
 }
 
 void Locks::describe_local(StateSink& sink, const Local& l) const {
-  sink.values(l.token, l.lease, l.unused, l.skips, l.skipped_last, l.rounds, l.extensions, l.next, l.probed,
-              l.holder, l.uses, l.round_began);
+  sink.values(l.token, l.lease, l.unused, l.skips, l.skipped_last, l.rounds, l.next, l.probed, l.holder,
+              l.uses, l.round_began);
   for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next) sink.values(n, nodes_[n].trying);
   sink.value(kNobody);
 }
@@ -539,7 +519,6 @@ void Locks::check_local(const Local& l) const {
     CHECK(!nodes_[n].trying || l.is_requested());
   CHECK_LE(l.uses, std::max(config_.lease_uses, config_.local_handoffs));
   CHECK_LE(l.rounds, most_rounds());
-  CHECK_LE(l.extensions, l.rounds == 0 ? 0 : config_.lease_extensions);
   CHECK_EQ(l.rounds != 0, l.lease == Lease::kRunning);
 }
 

@@ -5,8 +5,7 @@
 //
 // A recalled token may stay for a lease: until the next cluster has answered a probe, so for about as long as handing
 // the token over takes, or until `lease_uses`. While nodes keep locking, further probes follow, at most `lease_rounds` in
-// all, and while they wait for pages, at most `lease_extensions` more. So nodes that lock again soon share the cost of a
-// hand-over.
+// all. So nodes that lock again soon share the cost of a hand-over.
 //
 // Rules LK-1 .. are in docs/protocol_dsm.md.
 #pragma once
@@ -70,8 +69,6 @@ class Locks {
   static constexpr std::uint16_t kNobody = LockWords::kNobody;
   // A round of a lease takes as long as a hand-over. So it pays if nodes of the cluster get the lock so often in it; ...
   static constexpr std::uint32_t kUsefulLease = 2;
-  // ... where they waited for pages, which belong to the cost of the hand-over that it saves, if they get it once; ...
-  static constexpr std::uint32_t kUsefulLongLease = 1;
   // ... after leases that did not pay, 1, 3, 7 and then so many stays have none.
   static constexpr std::uint8_t kMaxSkippedLeases = 15;
 
@@ -91,7 +88,6 @@ class Locks {
     std::uint8_t skips = 0;         // stays that have no lease, from now on
     std::uint8_t skipped_last = 0;  // the number after the last lease that nobody used
     std::uint8_t rounds = 0;        // of the lease, with the one that runs
-    std::uint8_t extensions = 0;    // of its rounds
     std::uint16_t next =
         kNobody;  // the cluster that gets the token next, once recalled; may be known before it comes
     std::uint16_t probed = kNobody;  // the cluster that has not answered a probe
@@ -153,9 +149,7 @@ class Locks {
   bool may_probe(const Local& l) const;
   bool takes_lease(Local& l);
   bool takes_round(const Local& l) const;
-  bool is_extended(const Local& l) const;
   void begin_round(LockId lock);
-  void probe(LockId lock);
   void end_lease(Local& l);
   void give_up(LockId lock);
   void move(Local& l, Token to);

@@ -158,9 +158,6 @@ struct EngineConfig {
   // the number of the other clusters, at least 1. More of them pay for programs that lock often and take from others'
   // share of 100 ms (docs/decisions/0025).
   std::uint8_t lease_rounds = 0;
-  // The most further probes of a lease, each of which needs a node that waits for a page when the one before is answered: such a
-  // node cannot lock again, and a hand-over that takes its pages costs more than a probe. Local, not shared.
-  std::uint8_t lease_extensions = 0;
   // Pages homed elsewhere that this cluster can have written and not flushed yet, a page's length
   // each (64 MiB of address space for 4 KiB, used as it is needed). When all are in use the oldest
   // dirty page is flushed early and the fault waits for that. At least two per compute

@@ -19,13 +19,8 @@ constexpr std::uint32_t kIdleServesPerCheck = 64;
 // Locks that are open at once: 32 KiB. More of them in use take turns.
 constexpr std::uint32_t kLockWords = 4096;
 
-// Of leases on two clusters (LK-8). With more, programs lose by them whose leases one round ends (docs/decisions/0039).
-constexpr std::uint8_t kExtensionsOfTwo = 3;
-
-// What no simulation has: figures of simulations do not depend on how processors are shared.
-EngineConfig with_live_locks(EngineConfig config) {
+EngineConfig with_open_locks(EngineConfig config) {
   config.lock_words = kLockWords;
-  if (config.clusters == 2) config.lease_extensions = kExtensionsOfTwo;
   return config;
 }
 
@@ -42,7 +37,7 @@ EngineConfig with_live_locks(EngineConfig config) {
 Combiner::Combiner(const Shape& shape, PageMemory& memory, Network* network)
     : shape_(shape),
       network_(network),
-      engine_(with_live_locks(engine_config(shape)), memory),
+      engine_(with_open_locks(engine_config(shape)), memory),
       call_(ClusterId(shape.cluster), shape.clusters),
       transmitter_(network, engine_, call_),
       nodes_(std::make_unique<Node[]>(shape.compute)) {}

@@ -451,13 +451,6 @@ std::vector<ExploredMachine> suite(int half) {
           .lease_rounds = 2,
           .accesses = false,
           .fairness = true}},
-        {{.operations = 3, .handoffs = 0, .lease_uses = 2, .lease_extensions = 1, .fairness = true}},
-        {{.protocol = Protocol::kLazy,
-          .operations = 3,
-          .handoffs = 0,
-          .lease_uses = 2,
-          .lease_extensions = 1,
-          .fairness = true}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1, .tries = true, .at_address = true}},
         {{.operations = 3, .flush_window = 1, .handoffs = 0, .release_at_unlock = true}},
         {{.pages = 2, .protocol = Protocol::kLazy, .operations = 2, .window = 1}},
@@ -617,8 +610,6 @@ int main(int argc, char** argv) {
   app.add_option("--lease-uses", bounds.lease_uses, "EngineConfig::lease_uses");
   app.add_option("--lease-rounds", bounds.lease_rounds, "EngineConfig::lease_rounds")
       ->check(CLI::Range(1, 255));
-  app.add_option("--lease-extensions", bounds.lease_extensions, "EngineConfig::lease_extensions")
-      ->check(CLI::Range(0, 255));
   app.add_flag("!--no-accesses", bounds.accesses, "no node reads or writes a page");
   app.add_flag("--tries", bounds.tries, "node 0 locks, and may end while it has the lock; the others try");
   app.add_flag("--at-address", bounds.at_address, "the lock is one at an address");

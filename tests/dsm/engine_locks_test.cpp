@@ -12,7 +12,7 @@ constexpr LockId kLock{0};
 
 struct LocksTest : testing::Test {
   static EngineConfig config(std::uint32_t local_handoffs, std::uint32_t lease_uses,
-                             std::uint8_t lease_rounds, std::uint8_t lease_extensions) {
+                             std::uint8_t lease_rounds) {
     return {.clusters = 3,
             .compute_nodes = 3,
             .pages = 3,
@@ -22,13 +22,12 @@ struct LocksTest : testing::Test {
             .local_handoffs = local_handoffs,
             .lease_uses = lease_uses,
             .lease_rounds = lease_rounds,
-            .lease_extensions = lease_extensions,
             .twins = 8,
             .pack = false};
   }
   explicit LocksTest(std::uint32_t local_handoffs = 16, std::uint32_t lease_uses = 0,
-                     std::uint8_t lease_rounds = 1, std::uint8_t lease_extensions = 0)
-      : m(config(local_handoffs, lease_uses, lease_rounds, lease_extensions)) {}
+                     std::uint8_t lease_rounds = 1)
+      : m(config(local_handoffs, lease_uses, lease_rounds)) {}
   ~LocksTest() override { EXPECT_EQ(m.bad_messages(), 0u); }
 
   // The node waits for the lock; its cluster's request, if there is one, is put on the wire.
@@ -254,8 +253,8 @@ TEST_F(FewHandoffs, HandoffsAreNotCountedWithoutARecall) {  // LK-5
 // Cluster 1 gets the token, which cluster 2 waits for already, and its node has freed the lock once.
 struct Leases : LocksTest {
   explicit Leases(std::uint32_t lease_uses = 3, std::uint32_t local_handoffs = 0,
-                  std::uint8_t lease_rounds = 1, std::uint8_t lease_extensions = 0)
-      : LocksTest(local_handoffs, lease_uses, lease_rounds, lease_extensions) {}
+                  std::uint8_t lease_rounds = 1)
+      : LocksTest(local_handoffs, lease_uses, lease_rounds) {}
 
   void recalled_token_comes() {
     m.lock(0, 0);
@@ -339,8 +338,7 @@ TEST_F(Leases, LateRecallEndsTheStayAtOnce) {  // LK-8
 
 // Leases of several rounds.
 struct LongLeases : Leases {
-  explicit LongLeases(std::uint8_t lease_rounds = 3, std::uint8_t lease_extensions = 0)
-      : Leases(9, 0, lease_rounds, lease_extensions) {}
+  explicit LongLeases(std::uint8_t lease_rounds = 3) : Leases(9, 0, lease_rounds) {}
 
   void locks_again_and_unlocks(int times) {
     for (int i = 0; i < times; ++i) {
@@ -413,113 +411,6 @@ TEST_F(LongLeases, LeaseWhoseFirstRoundWasUsedIsFollowedByAnother) {  // LK-8
   ASSERT_TRUE(has(1));
   unlocks(1);
   EXPECT_EQ(m.count_to(Kind::kLockProbe, 0), 1u);
-}
-
-// Leases of at most two extensions. Cluster 0 is page 0's home.
-struct ExtendedLeases : LongLeases {
-  explicit ExtendedLeases(std::uint8_t lease_rounds = 1) : LongLeases(lease_rounds, 2) {}
-
-  void node_waits_for_a_page() {
-    EXPECT_FALSE(m.engine(1).fault(1, PageId(0), Access::kRead));
-    m.transmit_all();
-  }
-  void page_comes() {
-    m.deliver(Kind::kPageRequest, 0);
-    m.deliver(Kind::kPageReply, 1);
-    ASSERT_TRUE(m.engine(1).done(1));
-  }
-  void expect_extended() {
-    EXPECT_EQ(m.count_to(Kind::kLockProbe, 2), 1u);
-    EXPECT_EQ(m.count(Kind::kLockGrant), 0u);
-  }
-  void expect_over() {
-    EXPECT_EQ(m.count(Kind::kLockProbe), 0u);
-    EXPECT_EQ(m.count(Kind::kLockGrant), 1u);
-  }
-  // After the lease: the token is back in cluster 1, wanted by cluster 0, and its node has freed the lock once.
-  void recalled_token_comes_again() {
-    m.deliver(Kind::kLockGrant, 2);
-    waits(1);
-    m.deliver_all();
-    waits(0);
-    unlocks(2);
-    m.deliver_all();
-    ASSERT_TRUE(has(1));
-    unlocks(1);
-  }
-};
-
-TEST_F(ExtendedLeases, ReplyThatFindsANodeWaitingForAPageExtendsTheRound) {  // LK-8
-  recalled_token_comes();
-  node_waits_for_a_page();
-  reply_comes();
-  expect_extended();
-  page_comes();
-  EXPECT_TRUE(locks_again());
-  unlocks(1);
-  reply_comes();
-  expect_over();
-}
-
-TEST_F(ExtendedLeases, ReplyThatFindsTheLockHeldByAWaitingNodeExtendsTheRoundToo) {  // LK-8
-  recalled_token_comes();
-  EXPECT_TRUE(m.engine(1).lock(1, kLock));
-  node_waits_for_a_page();
-  reply_comes();
-  expect_extended();
-  page_comes();
-  unlocks(1, 1);
-  expect_extended();
-}
-
-TEST_F(ExtendedLeases, HaveABound) {  // LK-8
-  recalled_token_comes();
-  node_waits_for_a_page();
-  for (int extension = 0; extension < 2; ++extension) {
-    reply_comes();
-    expect_extended();
-  }
-  reply_comes();
-  expect_over();
-}
-
-TEST_F(ExtendedLeases, OneUseBehindAWaitIsEnoughForAnotherLease) {  // LK-8
-  recalled_token_comes();
-  node_waits_for_a_page();
-  reply_comes();
-  page_comes();
-  locks_again_and_unlocks(1);
-  reply_comes();
-  recalled_token_comes_again();
-  EXPECT_EQ(m.count_to(Kind::kLockProbe, 0), 1u);
-}
-
-TEST_F(ExtendedLeases, OnesThatNobodyUsedAreFollowedByAStayWithout) {  // LK-8
-  recalled_token_comes();
-  node_waits_for_a_page();
-  reply_comes();
-  page_comes();
-  reply_comes();
-  recalled_token_comes_again();
-  EXPECT_EQ(m.count_to(Kind::kLockProbe, 0), 0u);
-}
-
-struct ExtendedRounds : ExtendedLeases {
-  ExtendedRounds() : ExtendedLeases(2) {}
-};
-
-TEST_F(ExtendedRounds, CountTheUsesBeforeAndBehindTheWait) {  // LK-8
-  recalled_token_comes();
-  locks_again_and_unlocks(1);
-  node_waits_for_a_page();
-  reply_comes();
-  expect_extended();
-  page_comes();
-  locks_again_and_unlocks(1);
-  reply_comes();  // locked twice: the second round
-  expect_extended();
-  reply_comes();
-  expect_over();
 }
 
 // Three clusters: 4 / (3 - 1).

@@ -168,7 +168,6 @@ std::string WorldBounds::text() const {
   if (run_pages != 1) s += fmt::format(" in runs of {}", run_pages);
   if (lease_uses != 0) s += fmt::format(", leases of {} uses", lease_uses);
   if (lease_rounds != 1) s += fmt::format(" and {} rounds", lease_rounds);
-  if (lease_extensions != 0) s += fmt::format(" and {} extensions", lease_extensions);
   if (!accesses) s += ", locks only";
   if (tries) s += ", tries";
   if (at_address) s += ", at an address";
@@ -196,7 +195,6 @@ struct EngineWorld::Parts {
                                 .local_handoffs = b.handoffs,
                                 .lease_uses = b.lease_uses,
                                 .lease_rounds = b.lease_rounds,
-                                .lease_extensions = b.lease_extensions,
                                 .twins = b.twins,
                                 .migrate_after = b.migrate_after,
                                 .fetch_ahead = b.fetch_ahead,
@@ -507,7 +505,7 @@ void EngineWorld::Parts::count_probes(const Letter& letter) {
   std::uint8_t& probes = fairness.probes[letter.from];
   letter.for_each([&](const Message& message) {
     if (message.header.kind == Kind::kLockGrant) probes = 0;
-    if (message.header.kind == Kind::kLockProbe && ++probes > bounds.lease_rounds + bounds.lease_extensions)
+    if (message.header.kind == Kind::kLockProbe && ++probes > bounds.lease_rounds)
       fail(fmt::format("cluster {} extends its lease {} times", letter.from, probes - 1));
   });
 }

@@ -13,7 +13,7 @@
 //     last acquire, and no newer than what was written.
 //   - With WorldBounds::fairness: from the moment when the lock's manager has a cluster's request, every other cluster has at
 //     most one stay of the token before it, and while a recall is known, at most 1 + max(handoffs, lease_uses) uses in it.
-//     No cluster sends more than lease_rounds + lease_extensions probes in a stay.
+//     No cluster sends more than lease_rounds probes in a stay.
 //   - With WorldBounds::tries node 0 locks, and may end while it has the lock, and the others only try. So if a try waited until
 //     the lock is freed, there would be a state from which the end cannot be reached.
 //   - With WorldBounds::release_at_unlock an unlock ends when every node reads what was written before it.
@@ -48,7 +48,6 @@ struct WorldBounds {
   std::uint32_t handoffs = 1;
   std::uint32_t lease_uses = 0;
   std::uint8_t lease_rounds = 1;
-  std::uint8_t lease_extensions = 0;
   bool accesses = true;  // false: no node reads or writes a page
   bool roles =
       false;  // nodes of cluster 0 only write the last page, the others only read; none takes the lock
