@@ -14,11 +14,10 @@ import time
 import unittest
 
 from runs import PROGRAMS, finish, script, wait_until
-from ssh_network import SshHostsTest, missing
+from ssh_network import MOST_SECONDS_TO_END, SshHostsTest, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 4
-MOST_SECONDS_TO_END = 10
 # Of marker_program.cpp.
 MARKER = b"only-for-the-members-of-this-run"
 # Writes what crosses any interface of its namespace to a file.
@@ -40,19 +39,6 @@ class SshHosts(SshHostsTest):
         super().setUp()
         # The hosts are one machine, and do not see which of its cores another one has taken.
         self.options = ["--quiet", "--bind", "none", *self.names]
-
-    def expect_end(self, run, status, *words):
-        begun = time.monotonic()
-        _, err = finish(run)
-        self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END, err)
-        self.assertEqual(run.returncode, status, err)
-        for text in words:
-            self.assertIn(text, err)
-        self.expect_nothing_left()
-
-    def expect_nothing_left(self):
-        left = lambda: self.network.left("jacobi", "braidd", "braid-node")
-        self.assertTrue(wait_until(lambda: not left(), MOST_SECONDS_TO_END), f"left: {left()}")
 
     def test_programs(self):
         for program, *arguments in PROGRAMS:

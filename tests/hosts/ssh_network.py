@@ -3,11 +3,13 @@
 import pathlib
 import shutil
 import tempfile
+import time
 import unittest
 
 from network import Network, do, hide, missing_namespaces
-from runs import Command, wait_until
+from runs import Command, finish, wait_until
 
+MOST_SECONDS_TO_END = 10
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 
 
@@ -54,6 +56,7 @@ class SshHostsTest(unittest.TestCase):
 
     binaries = ""  # the folder of braid
     count = 0  # of hosts
+    of_runs = ("jacobi", "braidd", "braid-node")  # processes that none may leave
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -71,3 +74,16 @@ class SshHostsTest(unittest.TestCase):
         self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "jacobi") for host in self.network.hosts)),
                         "it did not start")
         return run
+
+    def expect_end(self, run, status, *words):
+        begun = time.monotonic()
+        _, err = finish(run)
+        self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END, err)
+        self.assertEqual(run.returncode, status, err)
+        for text in words:
+            self.assertIn(text, err)
+        self.expect_nothing_left()
+
+    def expect_nothing_left(self):
+        left = lambda: self.network.left(*self.of_runs)
+        self.assertTrue(wait_until(lambda: not left(), MOST_SECONDS_TO_END), f"left: {left()}")

@@ -11,21 +11,20 @@ import os
 import pathlib
 import signal
 import sys
-import time
 import unittest
 
-from runs import finish, script, wait_until
+from runs import finish, script
 from ssh_network import SshHostsTest, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 7
 STARTED_BY = {"node1": 2, "node2": 2, "node3": 1}
-MOST_SECONDS_TO_END = 10
 
 
 class SshTree(SshHostsTest):
     binaries = BIN
     count = HOSTS
+    of_runs = (*SshHostsTest.of_runs, "ssh", "sleep")
 
     def setUp(self):
         super().setUp()
@@ -38,19 +37,6 @@ class SshTree(SshHostsTest):
         """The process there that the others are started by."""
         return next(pid for pid in self.network.runs_in(self.host(name), "braid-node")
                     if b"--relay-hosts" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
-
-    def expect_end(self, run, status, *words):
-        begun = time.monotonic()
-        _, err = finish(run)
-        self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END, err)
-        self.assertEqual(run.returncode, status, err)
-        for text in words:
-            self.assertIn(text, err)
-        self.expect_nothing_left()
-
-    def expect_nothing_left(self):
-        left = lambda: self.network.left("jacobi", "braidd", "braid-node", "ssh", "sleep")
-        self.assertTrue(wait_until(lambda: not left(), MOST_SECONDS_TO_END), f"left: {left()}")
 
     def test_output_input_status_and_who_started_whom(self):
         run = self.braid.run(*self.names, "--quiet", self.braid.application("jacobi"), "--size", "128")

@@ -44,6 +44,24 @@ struct MovingEnds : TwoEnds {
     ADD_FAILURE() << "a sent nothing";
     return {};
   }
+  // B gets a packet of a's from kOther, and a the challenge of that from `from`. What a answers is in `packets`, and nothing
+  // arrives by itself any more.
+  void pass_challenge_on(const Endpoint& from) {
+    const Bytes packet = next_packet_of_a();
+    link = [](int, std::size_t, const PacketHeader&) { return kLost; };
+    packets.clear();
+    arrive(1, packet, {kOther, kLink});
+    run_for(1_us);
+    ASSERT_EQ(packets.size(), 1u);
+    arrive(0, Bytes(packets[0].packet), {from, kLink});
+    packets.clear();
+    run_for(1_us);
+    ASSERT_EQ(count(0, PacketType::kResponse), 1u);
+  }
+  const Sent& answer() const {
+    return *std::find_if(packets.begin(), packets.end(),
+                         [](const Sent& p) { return p.header.type == PacketType::kResponse; });
+  }
   std::size_t bytes_to(const Endpoint& end) const {
     std::size_t bytes = 0;
     for (const Sent& p : packets) bytes += p.destination == end ? p.bytes : 0;
@@ -210,20 +228,9 @@ TEST(PeerMoves, AnswerFromAnotherAddressMovesNothing) {  // SE-8
   for (const bool is_from_there : {false, true}) {
     MovingEnds t;
     t.establish();
-    const Bytes packet = t.next_packet_of_a();
-    t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
-    t.packets.clear();
-    t.arrive(1, packet, {kOther, TwoEnds::kLink});
-    t.run_for(1_us);
-    ASSERT_EQ(t.packets.size(), 1u);
-    t.arrive(0, t.packets[0].packet, {t.address[1], TwoEnds::kLink});
-    t.packets.clear();
-    t.run_for(1_us);
-    ASSERT_EQ(t.count(0, PacketType::kResponse), 1u);
-    const auto answer = std::find_if(t.packets.begin(), t.packets.end(),
-                                     [](const auto& p) { return p.header.type == PacketType::kResponse; });
-    EXPECT_EQ(answer->destination, t.address[1]);
-    const Bytes response = answer->packet;
+    ASSERT_NO_FATAL_FAILURE(t.pass_challenge_on(t.address[1]));
+    EXPECT_EQ(t.answer().destination, t.address[1]);
+    const Bytes response = t.answer().packet;
     t.arrive(1, t.next_packet_of_a(), {kOther, TwoEnds::kLink});  // so that the answer begins no validation
     t.arrive(1, response, {is_from_there ? kOther : kThird, TwoEnds::kLink});
     EXPECT_EQ(t.b().sub->peer_address(), is_from_there ? kOther : t.address[0]);
@@ -233,35 +240,15 @@ TEST(PeerMoves, AnswerFromAnotherAddressMovesNothing) {  // SE-8
 TEST(PeerMoves, ChallengeIsAnsweredWhereItCameFrom) {  // SE-8
   MovingEnds t;
   t.establish();
-  const Bytes packet = t.next_packet_of_a();
-  t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
-  t.packets.clear();
-  t.arrive(1, packet, {kOther, TwoEnds::kLink});
-  t.run_for(1_us);
-  ASSERT_EQ(t.packets.size(), 1u);
-  t.arrive(0, Bytes(t.packets[0].packet), {kThird, TwoEnds::kLink});
-  t.packets.clear();
-  t.run_for(1_us);
-  const auto answer = std::find_if(t.packets.begin(), t.packets.end(),
-                                   [](const auto& p) { return p.header.type == PacketType::kResponse; });
-  ASSERT_NE(answer, t.packets.end());
-  EXPECT_EQ(answer->destination, kThird);
+  ASSERT_NO_FATAL_FAILURE(t.pass_challenge_on(kThird));
+  EXPECT_EQ(t.answer().destination, kThird);
 }
 
 TEST(PeerMoves, EachChallengeIsOfNewBytes) {  // SE-8
   MovingEnds t;
   t.establish();
-  const Bytes first = t.next_packet_of_a();
-  t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
-  t.packets.clear();
-  t.arrive(1, first, {kOther, TwoEnds::kLink});
-  t.run_for(1_us);
-  ASSERT_EQ(t.packets.size(), 1u);
-  t.arrive(0, t.packets[0].packet, {t.address[1], TwoEnds::kLink});
-  t.packets.clear();
-  t.run_for(1_us);
-  ASSERT_EQ(t.count(0, PacketType::kResponse), 1u);
-  const Bytes stale = t.packets.back().packet;
+  ASSERT_NO_FATAL_FAILURE(t.pass_challenge_on(t.address[1]));
+  const Bytes stale = t.answer().packet;
   const Bytes second = t.next_packet_of_a();
   t.arrive(1, second, {kThird, TwoEnds::kLink});
   t.arrive(1, stale, {kThird, TwoEnds::kLink});

@@ -118,13 +118,18 @@ TEST(Stack, RefusedSendersAreCountedByTheirReason) {  // SE-2
   EXPECT_EQ(counted(refusals_between({}, 2)), (std::vector{false, false, true}));
 }
 
-TEST(Stack, ForgedAndReplayedPacketsAreCounted) {  // SE-5, SE-6
-  Wire wire;
+void add_sealed_pair(Wire& wire, bool peers_move = false) {
   for (const std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}}) {
     StackConfig c = stack_config(i, 2);
+    c.interfaces[0].peers_move = peers_move;
     c.sub_connection.security.secret = std::make_shared<const Secret>(KeyBytes{});
     wire.add(c);
   }
+}
+
+TEST(Stack, ForgedAndReplayedPacketsAreCounted) {  // SE-5, SE-6
+  Wire wire;
+  add_sealed_pair(wire);
   wire.run_for(10_ms);
   TestStack& a = *wire.stacks[0];
   TestStack& b = *wire.stacks[1];
@@ -145,12 +150,7 @@ TEST(Stack, ForgedAndReplayedPacketsAreCounted) {  // SE-5, SE-6
 class MovedStack {
  public:
   MovedStack() {
-    for (const std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}}) {
-      StackConfig c = stack_config(i, 2);
-      c.interfaces[0].peers_move = true;
-      c.sub_connection.security.secret = std::make_shared<const Secret>(KeyBytes{});
-      wire.add(c);
-    }
+    add_sealed_pair(wire, true);
     wire.change = [this](const Bytes& frame) -> std::vector<Bytes> {
       Bytes changed = frame;
       std::byte* const ip = changed.data() + kEthernetHeaderBytes;
@@ -208,11 +208,7 @@ TEST(Stack, PeerBehindANatConnects) {  // SE-10
 
 TEST(Stack, PeersOfOtherLinksStayWhereTheyAre) {  // SE-8
   Wire wire;
-  for (const std::uint16_t i : {std::uint16_t{0}, std::uint16_t{1}}) {
-    StackConfig c = stack_config(i, 2);
-    c.sub_connection.security.secret = std::make_shared<const Secret>(KeyBytes{});
-    wire.add(c);
-  }
+  add_sealed_pair(wire);
   wire.run_for(10_ms);
   wire.change = [](const Bytes& frame) -> std::vector<Bytes> {
     Bytes changed = frame;
