@@ -48,7 +48,7 @@ UdpReceiver::UdpReceiver(int socket, UdpFrames& frames, std::uint32_t max_frame_
 std::size_t UdpReceiver::receive(std::span<MutableBytes> frames) {
   const std::size_t wanted = std::min(frames.size(), kMaxBurst);
   copied_ = 0;
-  if (next_ == arrived_count_) ask_kernel(wanted);
+  if (next_ == arrived_count_) ask_kernel(std::min(wanted, expected_));
   std::size_t filled = 0;
   while (filled < wanted && next_ < arrived_count_) {
     Arrived& arrived = arrived_[next_];
@@ -67,8 +67,8 @@ void UdpReceiver::ask_kernel(std::size_t wanted) {
     messages_[i].msg_hdr.msg_namelen = sizeof senders_[i];
     messages_[i].msg_hdr.msg_controllen = kControlBytes;
   }
-  const int count =
-      ::recvmmsg(socket_, messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+  const int count = take_from_kernel(wanted);
+  expected_ = count == static_cast<int>(wanted) ? std::min(2 * wanted, kMaxBurst) : 1;
   if (count < 0) {
     if (is_old(errno)) drain_errors();
     return;
@@ -83,6 +83,16 @@ void UdpReceiver::ask_kernel(std::size_t wanted) {
     arrived_[arrived_count_++] = {
         {from, swapped(std::uint16_t{senders_[i].sin_port})}, payload_of(i), bytes, segment};
   }
+}
+
+// As recvmmsg().
+int UdpReceiver::take_from_kernel(std::size_t wanted) {
+  if (wanted > 1)
+    return ::recvmmsg(socket_, messages_.data(), static_cast<unsigned>(wanted), MSG_DONTWAIT, nullptr);
+  const ssize_t bytes = ::recvmsg(socket_, &messages_[0].msg_hdr, MSG_DONTWAIT);
+  if (bytes < 0) return -1;
+  messages_[0].msg_len = static_cast<unsigned>(bytes);
+  return 1;
 }
 
 MutableBytes UdpReceiver::next_segment(Arrived& arrived) {

@@ -51,6 +51,7 @@ class UdpReceiver {
     std::size_t taken = 0;
   };
   void ask_kernel(std::size_t wanted);
+  int take_from_kernel(std::size_t wanted);
   MutableBytes next_segment(Arrived& arrived);
   std::byte* payload_of(std::size_t message) {
     return &buffers_[message * kBufferBytes + UdpFrames::kHeaderBytes];
@@ -65,6 +66,9 @@ class UdpReceiver {
   std::array<Arrived, kMaxBurst> arrived_{};
   std::size_t arrived_count_ = 0;
   std::size_t next_ = 0;  // the first that is not taken whole
+  // How many messages the next call asks for: twice as many while all that were asked for come. A call for more than
+  // one looks for a second before it returns the first.
+  std::size_t expected_ = 1;
   std::array<mmsghdr, kMaxBurst> messages_{};
   std::array<iovec, kMaxBurst> vectors_{};
   std::array<sockaddr_in, kMaxBurst> senders_{};

@@ -46,8 +46,7 @@ bool UdpTransmitter::flush() {
   while (first_ != next_) {
     compose();
     if (burst_.count == 0) continue;  // nothing but frames that cannot leave
-    const int sent = ::sendmmsg(binding_.socket(), burst_.messages.data(),
-                                static_cast<unsigned>(burst_.count), MSG_DONTWAIT | MSG_NOSIGNAL);
+    const int sent = give_to_kernel();
     if (sent < 0) {
       const int why = errno;
       if (!on_error(why)) return icmp;
@@ -60,6 +59,18 @@ bool UdpTransmitter::flush() {
     tries_ = 0;
   }
   return icmp;
+}
+
+// As sendmmsg(). A datagram alone takes a shorter way through the kernel.
+int UdpTransmitter::give_to_kernel() {
+  constexpr int kFlags = MSG_DONTWAIT | MSG_NOSIGNAL;
+  if (burst_.count > 1 || burst_.messages[0].msg_hdr.msg_iovlen > 1)
+    return ::sendmmsg(binding_.socket(), burst_.messages.data(), static_cast<unsigned>(burst_.count), kFlags);
+  const iovec& datagram = burst_.vectors[0];
+  return ::sendto(binding_.socket(), datagram.iov_base, datagram.iov_len, kFlags,
+                  reinterpret_cast<const sockaddr*>(&burst_.to[0]), sizeof burst_.to[0]) < 0
+             ? -1
+             : 1;
 }
 
 // The messages that the committed frames are, as many as one call takes.

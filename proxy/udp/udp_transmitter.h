@@ -62,6 +62,7 @@ class UdpTransmitter {
     std::size_t count = 0;
   };
   void compose();
+  int give_to_kernel();
   bool can_join(std::size_t count, std::size_t bytes, const DepartingDatagram& first,
                 const DepartingDatagram& next) const;
   static void cut_by_kernel(msghdr& message, Control& control, std::size_t datagram_bytes);
