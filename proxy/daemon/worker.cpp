@@ -66,10 +66,15 @@ int Worker::do_work(Instant now) {
     served = obey_commands(now);
     told_ = true;
   }
-  int work = receive(now);
-  if (ports_.any_unpublished()) ports_.publish();
   NoMeter none;
-  if (taking_) served += take_descriptors(none);
+  int work = 0;
+  // A message need not wait while the NICs are asked, which may take a system call.
+  if (taking_ && take_descriptors(none) > 0) {
+    ++served;
+    if (stack_.wants_to_transmit(now)) work += transmit(now);
+  }
+  work += receive(now);
+  if (ports_.any_unpublished()) ports_.publish();
   if (relays_.connected() != 0) served += run_relays();
   if (datagrams_.any_outgoing()) [[unlikely]]
     work += send_datagrams(now);
