@@ -1,11 +1,14 @@
 // A message that waits to be sent or acknowledged, and how its records are written into a packet.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <span>
 
 #include "base/bytes.h"
+#include "stack/secure/aead.h"
 #include "stack/wire/checksum.h"
 #include "stack/wire/segment.h"
 
@@ -27,13 +30,34 @@ struct OutMessage {
 // A connection counts positions in granules of so many bytes (convergence/position.h); messages are cut there.
 inline constexpr std::uint32_t kCutBytes = 64;
 
+// The long records of a packet whose bytes sealing moves there.
+class UnmovedRecords {
+ public:
+  // False: there is no room for one more.
+  bool add(const PartElsewhere& part) {
+    if (count_ == parts_.size()) return false;
+    parts_[count_++] = part;
+    return true;
+  }
+  void clear() { count_ = 0; }
+  std::span<const PartElsewhere> parts() const { return {parts_.data(), count_}; }
+
+ private:
+  std::array<PartElsewhere, 16> parts_{};
+  std::size_t count_ = 0;
+};
+
 // A packet that is being written. Its header and short records are summed all together in the end, long ones
 // while they are copied; what of the header is known only then is zero until then.
 class PacketWriter {
  public:
-  // `room` holds the longest header and whatever is put.
-  PacketWriter(MutableBytes room, const PacketHeader& header)
-      : begin_(room.data()), at_(begin_ + write_packet_header(begin_, header)), summed_(begin_) {}
+  // `room` holds the longest header and whatever is put. `unmoved`: the packet will be sealed, which moves what is noted
+  // there, and is summed after it; nullptr: it is plain.
+  PacketWriter(MutableBytes room, const PacketHeader& header, UnmovedRecords* unmoved = nullptr)
+      : begin_(room.data()),
+        at_(begin_ + write_packet_header(begin_, header)),
+        summed_(begin_),
+        unmoved_(unmoved) {}
 
   // The record of `bytes` bytes of the message, from `offset` on.
   [[gnu::always_inline]] void put(const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
@@ -46,11 +70,15 @@ class PacketWriter {
     put_bytes(m, 0, m.bytes);
   }
   std::byte* begin() const { return begin_; }
-  // Nothing more is put: the packet's length, and in `sum` its checksum.
+  // Nothing more is put: the packet's length, and in `sum` its checksum, unless it will be sealed.
   [[gnu::always_inline]] std::size_t finish(std::uint8_t records, bool ack_at_once,
                                             std::uint64_t* sum) const {
-    const std::uint64_t total = checksum_add(total_, {summed_, static_cast<std::size_t>(at_ - summed_)});
-    *sum = checksum_combine(total, complete_header(begin_, records, ack_at_once));
+    if (unmoved_ != nullptr) {
+      (void)complete_header(begin_, records, ack_at_once);
+    } else {
+      const std::uint64_t total = checksum_add(total_, {summed_, static_cast<std::size_t>(at_ - summed_)});
+      *sum = checksum_combine(total, complete_header(begin_, records, ack_at_once));
+    }
     return static_cast<std::size_t>(at_ - begin_);
   }
 
@@ -60,7 +88,9 @@ class PacketWriter {
   static constexpr std::size_t kCopyInlineUpTo = 128;
 
   [[gnu::always_inline]] void put_bytes(const OutMessage& m, std::uint32_t offset, std::uint32_t bytes) {
-    if (bytes >= kCopyAndSumFrom) {
+    if (bytes >= kCopyAndSumFrom && unmoved_ != nullptr && unmoved_->add({at_, {m.data + offset, bytes}})) {
+      std::memset(at_ + bytes, 0, padded(bytes) - bytes);
+    } else if (bytes >= kCopyAndSumFrom) {
       total_ = checksum_add(total_, {summed_, static_cast<std::size_t>(at_ - summed_)});
       total_ = copy_and_sum(at_, m.data + offset, bytes, total_);
       // An odd end is followed by a zero, which the sum has taken into account already.
@@ -107,6 +137,7 @@ class PacketWriter {
   std::byte* at_;
   const std::byte* summed_;  // everything before it is in total_
   std::uint64_t total_ = 0;
+  UnmovedRecords* unmoved_;
 };
 
 }  // namespace braid::stack

@@ -118,7 +118,7 @@ std::size_t SubConnection::poll(Instant now, MutableBytes room, std::uint64_t* s
 
 [[gnu::always_inline]] inline PacketWriter SubConnection::open_packet(Instant now, PacketType type, Seq seq,
                                                                       MutableBytes room) {
-  return {room, header_of(now, type, seq)};
+  return {room, header_of(now, type, seq), seal_ == nullptr ? nullptr : &seal_->unmoved};
 }
 
 [[gnu::always_inline]] inline std::size_t SubConnection::close_packet(Instant now, const PacketWriter& packet,
@@ -136,7 +136,8 @@ std::size_t SubConnection::seal(std::byte* packet, std::size_t bytes, std::uint6
   PacketHeader h;
   std::size_t header = 0;
   CHECK(parse_packet_header({packet, bytes}, &h, &header));
-  const std::size_t whole = seal_->sealer.seal(packet, header, bytes);
+  const std::size_t whole = seal_->sealer.seal(packet, header, bytes, seal_->unmoved.parts());
+  seal_->unmoved.clear();
   *sum = checksum_add(0, {packet, whole});
   return whole;
 }

@@ -230,6 +230,7 @@ class SubConnection {
     PacketSealer sealer;
     PacketOpener opener;
     PeerAddress address;
+    UnmovedRecords unmoved;       // of the packet that is being written
     std::vector<std::byte> room;  // of opened packets
     ByteView records;             // in it, of the last
   };

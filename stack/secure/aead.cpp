@@ -64,13 +64,24 @@ void Aead::begin(std::uint64_t nonce, ByteView associated) {
                            static_cast<int>(associated.size())) == 1);
 }
 
-void Aead::seal(std::uint64_t nonce, ByteView associated, MutableBytes text, std::byte* tag) {
-  begin(nonce, associated);
+void Aead::seal_part(const std::byte* from, std::byte* to, std::size_t bytes) {
+  if (bytes == 0) return;
   int length = 0;
-  if (!text.empty())
-    CHECK(EVP_CipherUpdate(context_.get(), raw(text.data()), &length, raw(text.data()),
-                           static_cast<int>(text.size())) == 1);
+  CHECK(EVP_CipherUpdate(context_.get(), raw(to), &length, raw(from), static_cast<int>(bytes)) == 1);
+}
+
+void Aead::seal(std::uint64_t nonce, ByteView associated, MutableBytes text, std::byte* tag,
+                std::span<const PartElsewhere> elsewhere) {
+  begin(nonce, associated);
+  std::byte* at = text.data();
+  for (const PartElsewhere& part : elsewhere) {
+    seal_part(at, at, static_cast<std::size_t>(part.to - at));
+    seal_part(part.from.data(), part.to, part.from.size());
+    at = part.to + part.from.size();
+  }
+  seal_part(at, at, static_cast<std::size_t>(text.data() + text.size() - at));
   unsigned char none[1];
+  int length = 0;
   CHECK(EVP_CipherFinal_ex(context_.get(), none, &length) == 1);
   CHECK(EVP_CIPHER_CTX_ctrl(context_.get(), EVP_CTRL_AEAD_GET_TAG, kTagBytes, tag) == 1);
 }

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 
 #include "base/bytes.h"
 #include "stack/secure/raw_bytes.h"
@@ -19,6 +20,12 @@ enum class CipherKind : std::uint8_t { kAesGcm = 1, kChaChaPoly = 2 };
 
 // This processor has the instructions that make AES-256-GCM the faster one.
 bool has_aes_instructions();
+
+// A part of a text that lies elsewhere until it is sealed.
+struct PartElsewhere {
+  std::byte* to = nullptr;  // its place in the text
+  ByteView from;
+};
 
 class Aead {
  public:
@@ -34,8 +41,10 @@ class Aead {
   // Wipes the key.
   void forget();
 
-  // Seals `text` in its place, and writes the tag. A key seals with each nonce at most once.
-  void seal(std::uint64_t nonce, ByteView associated, MutableBytes text, std::byte* tag);
+  // Seals `text` in its place, and writes the tag. A key seals with each nonce at most once. `elsewhere`: parts that do
+  // not overlap, in order; each byte of theirs is read once, so who changes them meanwhile changes only what is sealed.
+  void seal(std::uint64_t nonce, ByteView associated, MutableBytes text, std::byte* tag,
+            std::span<const PartElsewhere> elsewhere = {});
   // Writes the text of `sealed` to `to`, which may be the same. False: it, the associated bytes, the tag or the
   // nonce is not what was sealed, and what was written means nothing.
   [[nodiscard]] bool open(std::uint64_t nonce, ByteView associated, ByteView sealed, const std::byte* tag,
@@ -48,6 +57,7 @@ class Aead {
     void operator()(EVP_CIPHER_CTX* context) const;
   };
   void begin(std::uint64_t nonce, ByteView associated);
+  void seal_part(const std::byte* from, std::byte* to, std::size_t bytes);
 
   std::unique_ptr<EVP_CIPHER_CTX, Free> context_;
   Use use_;

@@ -33,13 +33,14 @@ void PacketSealer::stop() {
   key_.forget();
 }
 
-std::size_t PacketSealer::seal(std::byte* packet, std::size_t header_bytes, std::size_t bytes) {
+std::size_t PacketSealer::seal(std::byte* packet, std::size_t header_bytes, std::size_t bytes,
+                               std::span<const PartElsewhere> elsewhere) {
   const std::uint64_t number = number_++;
   if (number != 0 && generation_of(number) != generation_of(number - 1)) [[unlikely]]  // SE-7
     follow(cipher_, key_, key_, use_, generation_of(number));
   store(packet + bytes, number);
   key_.seal(number, {packet, header_bytes}, {packet + header_bytes, bytes - header_bytes},
-            packet + bytes + sizeof number);
+            packet + bytes + sizeof number, elsewhere);
   return bytes + kSealBytes;
 }
 

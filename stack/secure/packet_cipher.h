@@ -11,6 +11,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 
 #include "base/bytes.h"
 #include "stack/secure/aead.h"
@@ -40,8 +41,10 @@ class PacketSealer {
   // `key` is that of `number`, which the next packet has. `use`: who is told of it and of those that follow.
   void start(CipherKind cipher, KeyView key, std::uint64_t number = 0, const KeyUse& use = {});
   void stop();
-  // Seals what follows the header in its place, and writes kSealBytes behind it; returns the whole length.
-  std::size_t seal(std::byte* packet, std::size_t header_bytes, std::size_t bytes);
+  // Seals what follows the header in its place, and writes kSealBytes behind it; returns the whole length. `elsewhere`:
+  // as Aead::seal().
+  std::size_t seal(std::byte* packet, std::size_t header_bytes, std::size_t bytes,
+                   std::span<const PartElsewhere> elsewhere = {});
 
  private:
   CipherKind cipher_ = CipherKind::kAesGcm;

@@ -101,6 +101,31 @@ TEST_F(MessageQueueTest, TrainIsSentAgainAsItWas) {
   EXPECT_EQ(last_packet, first);
 }
 
+// All that it would hold if nothing were left where it lies, once the bytes are moved.
+TEST(SealedPacketWriter, LongRecordsAreNotedWhileThereIsRoomAndOthersCopied) {
+  constexpr std::size_t kRoomBytes = 32768;
+  Messages messages;
+  MessageQueue queue{kRoomBytes};
+  for (int i = 0; i < 20; ++i) queue.push(messages.add(i % 2 == 0 ? 700 : 1001));
+  queue.push(messages.add(511));
+  std::vector<std::byte> plain(kRoomBytes, std::byte{0xee}), sealed(kRoomBytes, std::byte{0xee});
+  UnmovedRecords unmoved;
+  PacketWriter packet(sealed, PacketHeader{}, &unmoved);
+  const PacketContent content = queue.cut(packet);
+  ASSERT_EQ(content.records, 21u);
+  PacketWriter whole(plain, PacketHeader{});
+  MessageQueue::write(content, whole);
+  std::uint64_t sum = 0;
+  const std::size_t length = whole.finish(content.records, true, &sum);
+  ASSERT_EQ(packet.finish(content.records, true, &sum), length);
+  ASSERT_EQ(unmoved.parts().size(), 16u);
+  for (const PartElsewhere& part : unmoved.parts()) {
+    EXPECT_EQ(*part.to, std::byte{0xee});
+    std::copy(part.from.begin(), part.from.end(), part.to);
+  }
+  EXPECT_EQ(sealed, plain);
+}
+
 TEST_F(MessageQueueTest, MessageLongerThanAPacketIsCutAtGranules) {
   queue.push(messages.add(3000));
   const std::vector<std::uint32_t> first = cut();

@@ -57,6 +57,28 @@ TEST(PacketCipher, PacketOfEveryLengthIsOpenedAndItsTextIsNotSeen) {  // SE-5
   }
 }
 
+TEST(PacketCipher, PartsFromElsewhereAreSealedAsIfTheyLayInThePacket) {  // SE-5
+  for (const CipherKind kind : kBoth) {
+    Pair there(kind), elsewhere(kind);
+    Prng prng(7);
+    for (int round = 0; round < 200; ++round) {
+      const Bytes text = random_bytes(prng, prng.below(2500));
+      Bytes packet(kHeader, std::byte{0x11});
+      packet.insert(packet.end(), text.begin(), text.end());
+      packet.resize(packet.size() + kSealBytes);
+      std::vector<PartElsewhere> parts;
+      for (std::size_t at = prng.below(100); at < text.size();) {
+        const std::size_t bytes = std::min(1 + prng.below(700), text.size() - at);
+        std::fill_n(packet.begin() + static_cast<std::ptrdiff_t>(kHeader + at), bytes, std::byte{0xee});
+        parts.push_back({&packet[kHeader + at], ByteView(text).subspan(at, bytes)});
+        at += bytes + prng.below(3) * prng.below(60);
+      }
+      EXPECT_EQ(elsewhere.sealer.seal(packet.data(), kHeader, kHeader + text.size(), parts), packet.size());
+      EXPECT_EQ(packet, there.sealed(text)) << "round " << round;
+    }
+  }
+}
+
 TEST(PacketCipher, EveryFlippedBitIsDetected) {  // SE-5
   for (const CipherKind kind : kBoth) {
     Pair p(kind);
