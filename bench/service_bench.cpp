@@ -9,7 +9,8 @@
 //
 // Prints medians over the rounds and the ratio of ours to bare. With --sealed sealed packets are measured against plain ones
 // instead, and both against what sealing takes alone: a sealed message of 8 KiB should take as long as a plain one and the
-// sealing of its packet, and a round trip that of a plain one and two packets sealed and opened.
+// sealing of its packet, and a round trip that of a plain one and two packets sealed and opened. With --udp the service
+// runs over the shm wire and over kernel sockets, plain and sealed, against the round trip of bare kernel sockets.
 #include <fmt/core.h>
 #include <sched.h>
 #include <unistd.h>
@@ -29,12 +30,14 @@
 #include "bench/latency_report.h"
 #include "bench/round_trips.h"
 #include "bench/seal_times.h"
+#include "bench/transport/kernel_udp.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"
 #include "proxy/client/client.h"
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/in_process.h"
 #include "proxy/nic/shm_wire.h"
+#include "proxy/udp/udp_frames.h"
 
 namespace braid {
 namespace {
@@ -50,6 +53,7 @@ using proxy::Endpoint;
 struct Options {
   std::string mode = "invoker";
   bool sealed = false;
+  bool udp = false;
   int rounds = 9;
   int trips = 20'000;
   int messages = 1'000'000;
@@ -163,15 +167,44 @@ const proxy::ConnectionOptions kConnection{.ordered = true, .window_bytes = 256u
 
 using SharedSecret = std::shared_ptr<const stack::Secret>;  // null: packets are plain
 
-proxy::NodeConfig node_config(std::uint16_t cluster, int wire, const std::string& address,
-                              const SharedSecret& secret) {
+// What is between the two nodes of a service.
+struct Between {
+  int fd = -1;           // the shm wire
+  std::uint8_t net = 0;  // if there is none: kernel sockets at 127.98.net.1 and .2
+  SharedSecret secret;
+};
+
+void use_sockets(proxy::NodeConfig& c, std::uint8_t net) {
+  const auto address = [&](int cluster) {
+    return stack::Ipv4Address(127, 98, net, static_cast<std::uint8_t>(1 + cluster));
+  };
+  proxy::LinkConfig link;
+  link.kind = proxy::LinkConfig::Kind::kUdp;
+  c.links.push_back(link);
+  c.address = address(c.cluster).to_string();
+  c.mac = proxy::station_of(address(c.cluster)).to_string();
+  c.peers[0].address = address(1 - c.cluster).to_string();
+  c.peers[0].mac = proxy::station_of(address(1 - c.cluster)).to_string();
+}
+
+proxy::NodeConfig node_config(std::uint16_t cluster, const Between& between, const std::string& address) {
   proxy::NodeConfig c = bench::one_of_two_nodes(cluster, 9000);
-  c.links.push_back(bench::end_of_wire(cluster, wire));
+  if (between.fd >= 0)
+    c.links.push_back(bench::end_of_wire(cluster, between.fd));
+  else
+    use_sockets(c, between.net);
   c.idle.spins = 0;  // more threads than cores
   c.listen_address = address;
-  if (secret != nullptr) c.security.mode = settings::SecurityMode::kRequired;
-  c.secret = secret;
+  c.security.mode =
+      between.secret != nullptr ? settings::SecurityMode::kRequired : settings::SecurityMode::kOff;
+  c.secret = between.secret;
   return c;
+}
+
+SharedSecret some_secret() {
+  stack::KeyBytes bytes;
+  bytes.fill(std::byte{0x5e});
+  return std::make_shared<const stack::Secret>(bytes);
 }
 
 int wire() {
@@ -181,12 +214,13 @@ int wire() {
   return fd.value();
 }
 
-std::unique_ptr<Client> attach(bool invoker, std::uint16_t cluster, int wire_fd, const std::string& address,
-                               const SharedSecret& secret) {
+std::unique_ptr<Client> attach(bool invoker, std::uint16_t cluster, const Between& between,
+                               const std::string& address) {
   proxy::ClientOptions options;
   if (invoker) {
     Result<std::unique_ptr<proxy::Node>> node =
-        proxy::Node::create(node_config(cluster, wire_fd, "@none", secret), monotonic_now());
+        proxy::Node::create(node_config(cluster, between, "@none"), monotonic_now());
+    if (!node) fmt::print(stderr, "service_bench: {}\n", node.error().text);
     CHECK(node.ok());
     auto client = Client::attach(proxy::in_process_service(std::move(node).value()), options);
     CHECK(client.ok());
@@ -300,23 +334,22 @@ bool report(const Options& o, const Results& r) {
 // Two nodes, and a connection from this process to the far side's.
 class Service {
  public:
-  Service(const Options& o, const char* name, const SharedSecret& secret) {
+  Service(const Options& o, const char* name, const Between& between) {
     const bool invoker = o.mode == "invoker";
-    const int fd = wire();
     const std::string addresses[2] = {fmt::format("@braid-bench-{}-{}-0", ::getpid(), name),
                                       fmt::format("@braid-bench-{}-{}-1", ::getpid(), name)};
     if (!invoker) {
       for (const std::uint16_t cluster : {std::uint16_t{0}, std::uint16_t{1}}) {
         children_.push_back(spawn(cluster, [&] {
           const Result<proxy::DaemonEnd> ended =
-              proxy::run_daemon(node_config(cluster, fd, addresses[cluster], secret));
+              proxy::run_daemon(node_config(cluster, between, addresses[cluster]));
           if (!ended) fmt::print(stderr, "service_bench: {}\n", ended.error().text);
         }));
       }
     }
     children_.push_back(
-        spawn(1, [&] { far_side(*attach(invoker, 1, fd, addresses[1], secret), shared, !invoker); }));
-    client_ = attach(invoker, 0, fd, addresses[0], secret);
+        spawn(1, [&] { far_side(*attach(invoker, 1, between, addresses[1]), shared, !invoker); }));
+    client_ = attach(invoker, 0, between, addresses[0]);
     Result<Connection*> connected = endpoint().connect(ClusterId(1), kPort, kConnection, 10_s);
     if (!connected) fmt::print(stderr, "service_bench: {}\n", connected.error().text);
     CHECK(connected.ok());
@@ -344,37 +377,37 @@ class Service {
   Connection* connection_ = nullptr;
 };
 
-// Of plain and of sealed packets, by round.
-struct Protected {
+// Of one of several services, by round.
+struct ServiceRounds {
   std::vector<double> trip, large;
   bench::Operation trip_times;
 };
 
+// A round of one service, whose far side rests while others are measured.
+void measure(const Options& o, Service& service, bool yield, ServiceRounds& results) {
+  Endpoint& endpoint = service.endpoint();
+  Connection& c = service.connection();
+  service.pause(false);
+  begin_phase(endpoint, service.shared, true);
+  results.trip.push_back(service_round_trip_us(endpoint, c, o, yield, nullptr));
+  results.trip_times.take([&](Latencies* each) { (void)service_round_trip_us(endpoint, c, o, yield, each); });
+  results.large.push_back(rate(endpoint, c, service.shared, o.large_bytes, o.large_messages, yield) *
+                          o.large_bytes / 1e3);
+  service.pause(true);
+}
+
 int run_sealed(const Options& o) {
   const bool yield = o.mode != "invoker";
-  stack::KeyBytes bytes;
-  bytes.fill(std::byte{0x5e});
-  Service plain(o, "plain", nullptr), sealed(o, "sealed", std::make_shared<const stack::Secret>(bytes));
+  Service plain(o, "plain", {.fd = wire(), .secret = nullptr});
+  Service sealed(o, "sealed", {.fd = wire(), .secret = some_secret()});
   Service* const services[] = {&plain, &sealed};
   for (Service* service : services) service->pause(true);
   const stack::CipherKind cipher =
       stack::has_aes_instructions() ? stack::CipherKind::kAesGcm : stack::CipherKind::kChaChaPoly;
-  Protected results[2];
+  ServiceRounds results[2];
   std::vector<double> small_ns, large_ns;  // of an operation, and of the slower one
   for (int round = 0; round < o.rounds; ++round) {
-    for (int i = 0; i < 2; ++i) {
-      Service& service = *services[i];
-      Endpoint& endpoint = service.endpoint();
-      Connection& c = service.connection();
-      service.pause(false);
-      begin_phase(endpoint, service.shared, true);
-      results[i].trip.push_back(service_round_trip_us(endpoint, c, o, yield, nullptr));
-      results[i].trip_times.take(
-          [&](Latencies* each) { (void)service_round_trip_us(endpoint, c, o, yield, each); });
-      results[i].large.push_back(rate(endpoint, c, service.shared, o.large_bytes, o.large_messages, yield) *
-                                 o.large_bytes / 1e3);
-      service.pause(true);
-    }
+    for (int i = 0; i < 2; ++i) measure(o, *services[i], yield, results[i]);
     const bench::SealTimes small = bench::seal_times(cipher, stack::kWholeRecordBytes + o.bytes);
     const bench::SealTimes large = bench::seal_times(cipher, stack::kWholeRecordBytes + o.large_bytes);
     small_ns.push_back((small.seal + small.open) / 2);
@@ -404,10 +437,77 @@ int run_sealed(const Options& o) {
   return bench::write_output("service_bench_sealed", o.output, json, trips) ? 0 : 1;
 }
 
+// Round trips of bare kernel sockets, whose far side polls only meanwhile.
+class KernelTrips {
+ public:
+  KernelTrips() {
+    far_ = spawn(1, [this] {
+      const auto system = bench::make_kernel_udp(shared_, false, bench::KernelUdp::kAlone);
+      for (;;) {
+        if (const std::uint64_t step = shared_.step.load(); step % 2 == 1)
+          system->far(bench::Test::kTrip, bench::Turn(shared_, step));
+        ::usleep(1000);
+      }
+    });
+    system_ = bench::make_kernel_udp(shared_, true, bench::KernelUdp::kAlone);
+  }
+  KernelTrips(const KernelTrips&) = delete;
+  KernelTrips& operator=(const KernelTrips&) = delete;
+  ~KernelTrips() { bench::end({far_}, SIGKILL); }
+  double trip_us(int trips) {
+    ++shared_.step;
+    (void)system_->trip_us(trips / 10, nullptr);
+    const double us = system_->trip_us(trips, nullptr);
+    ++shared_.step;
+    ::usleep(5000);
+    return us;
+  }
+
+ private:
+  bench::Shared& shared_ = *shared<bench::Shared>();
+  pid_t far_;
+  std::unique_ptr<bench::System> system_;
+};
+
+int run_udp(const Options& o) {
+  const bool yield = o.mode != "invoker";
+  Service shm(o, "shm", {.fd = wire(), .secret = nullptr});
+  Service plain(o, "udp", {.net = 4, .secret = nullptr});
+  Service sealed(o, "udp-sealed", {.net = 5, .secret = some_secret()});
+  Service* const services[] = {&shm, &plain, &sealed};
+  for (Service* service : services) service->pause(true);
+  KernelTrips kernel;
+  ServiceRounds results[3];
+  std::vector<double> kernel_trip;
+  for (int round = 0; round < o.rounds; ++round) {
+    kernel_trip.push_back(kernel.trip_us(o.trips));
+    for (int i = 0; i < 3; ++i) measure(o, *services[i], yield, results[i]);
+  }
+  const double bare = median(kernel_trip), over_shm = median(results[0].trip);
+  fmt::print("{}: medians of {} rounds\n", o.mode, o.rounds);
+  fmt::print("  {} B round trip    kernel {:.3f} us, service over shm {:.3f} us\n", o.bytes, bare, over_shm);
+  nlohmann::json json = {{"kernel_round_trip_us", bare}, {"shm_round_trip_us", over_shm}};
+  bench::NamedOperations trips = {{"shm", &results[0].trip_times}};
+  for (int i = 1; i < 3; ++i) {
+    const std::string name = i == 1 ? "udp" : "udp sealed";
+    const double trip = median(results[i].trip);
+    fmt::print(
+        "  {:10}  round trip {:.3f} us: {:.2f} of the kernel's, {:.2f} of both together; {} B {:.3f} GB/s\n",
+        name, trip, trip / bare, trip / (bare + over_shm), o.large_bytes, median(results[i].large));
+    json[name] = {{"round_trip_us", trip},
+                  {"over_kernel", trip / bare},
+                  {"over_kernel_and_shm", trip / (bare + over_shm)},
+                  {"large_gb_per_s", median(results[i].large)}};
+    trips.emplace_back(name, &results[i].trip_times);
+  }
+  bench::print_latencies("round trip, us", trips);
+  return bench::write_output("service_bench_udp", o.output, json, trips) ? 0 : 1;
+}
+
 int run(const Options& o) {
   const bool invoker = o.mode == "invoker";
   const bool yield = !invoker;
-  Service service(o, "ours", nullptr);
+  Service service(o, "ours", {.fd = wire(), .secret = nullptr});
   Shared& ours = service.shared;
   Endpoint& endpoint = service.endpoint();
   Connection& c = service.connection();
@@ -465,10 +565,13 @@ int main(int argc, char** argv) {
   app.add_option("--bytes", options.bytes, "of a message")
       ->check(CLI::Range(0, 16384))
       ->capture_default_str();
-  app.add_flag("--sealed", options.sealed, "sealed packets against plain ones");
+  CLI::Option* const sealed = app.add_flag("--sealed", options.sealed, "sealed packets against plain ones");
+  app.add_flag("--udp", options.udp, "over kernel sockets, against the shm wire and bare kernel sockets")
+      ->excludes(sealed);
   options.output.add_to(app);
   CLI11_PARSE(app, argc, argv);
   if (const std::optional<int> status = braid::bench::run_against(options.output, argc, argv, options.rounds))
     return *status;
+  if (options.udp) return braid::run_udp(options);
   return options.sealed ? braid::run_sealed(options) : braid::run(options);
 }

@@ -12,7 +12,7 @@ enum class KernelUdp : std::uint8_t {
   kJoined,  // as many as the kernel cuts (UDP_SEGMENT) and joins (UDP_GRO) in one
 };
 
-// Waits until the other process has made its own.
+// `shared` is the two sides'; only kernel_port is used here. Waits until the other process has made its own.
 std::unique_ptr<System> make_kernel_udp(Shared& shared, bool near, KernelUdp kind);
 
 }  // namespace braid::bench
