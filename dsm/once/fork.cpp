@@ -14,6 +14,9 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
 
+// The C library's list of open streams.
+extern "C" FILE* _IO_list_all;
+
 namespace braid::dsm::once {
 
 namespace {
@@ -24,6 +27,17 @@ struct FileIdentity {
   bool operator==(const FileIdentity&) const = default;
 };
 constinit std::array<FileIdentity, 3> original_streams{};
+
+void unbuffer(FILE* stream) {
+  (void)::setvbuf(stream, nullptr, _IONBF, 0);
+}
+
+// All open ones with a descriptor, but for standard output and error. The process has one thread.
+void for_each_stream(void (*action)(FILE*)) {
+  for (FILE* stream = _IO_list_all; stream != nullptr; stream = stream->_chain) {
+    if (stream->_fileno >= 0 && stream != stdout && stream != stderr) action(stream);
+  }
+}
 
 FileIdentity identity(int fd) {
   struct stat status {};
@@ -93,13 +107,18 @@ bool is_original(int fd) {
 }
 
 void stop_reading_ahead() {
-  (void)::fflush(stdin);  // goes back in a file to what the program has read
-  if (stdin->_IO_read_ptr == stdin->_IO_read_end) (void)::setvbuf(stdin, nullptr, _IONBF, 0);
+  for_each_stream([](FILE* stream) {
+    if (stream != stdin && ::__fwriting(stream) != 0) return unbuffer(stream);  // nothing waits to be written
+    (void)::fflush(stream);  // goes back in a file to what the program has read
+    if (stream->_IO_read_ptr == stream->_IO_read_end) unbuffer(stream);
+  });
 }
 
 void forget_what_is_read() {
-  ::__fpurge(stdin);
-  (void)::setvbuf(stdin, nullptr, _IONBF, 0);
+  for_each_stream([](FILE* stream) {
+    if (stream->_IO_read_ptr != stream->_IO_read_end) ::__fpurge(stream);
+    unbuffer(stream);
+  });
 }
 
 }  // namespace braid::dsm::once

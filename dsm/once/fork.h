@@ -20,8 +20,9 @@ void note_standard_descriptors();
 // Whether descriptor `fd`, of 0 to 2, still is that.
 bool is_original(int fd);
 
-// Clones read cluster 0's standard input, each on from where another has stopped: so stdio may read nothing ahead. Before the process is
-// cloned; what it has read ahead of a pipe stays its own.
+// Clones share the descriptors of cluster 0's open streams, standard input too, and each goes on where another has stopped: so stdio
+// may keep nothing back, neither what it has read ahead nor what it is to write. Before the process is cloned; what it has read ahead of a
+// pipe stays its own. Standard output and error are each cluster's, as they were.
 void stop_reading_ahead();
 // The same in the clone, which forgets what it has a copy of.
 void forget_what_is_read();

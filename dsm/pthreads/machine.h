@@ -137,6 +137,8 @@ Thread* current_thread();
 
 // Whether the machine was started, by the first pthread_create(). Until then main() is alone.
 bool started();
+// It was, or its start has begun.
+bool machine_is_coming();
 // More clusters than one may come: the program was started by `braid run` with several.
 bool several_clusters();
 // The calling compute node; the machine was started.
@@ -221,6 +223,17 @@ void main_begins();
 
 // Destructors of the calling thread's keys; on its stack in shared memory.
 void run_key_destructors();
+
+// --- Handlers of signals (signals.cpp)
+
+// A compute node is to run those that interrupt the runtime.
+bool signals_are_served();
+// Starts it; the machine was started (threads.cpp).
+void start_to_serve_signals();
+// What it does, on the stack in shared memory, until the process ends.
+void serve_signals(void* stack, std::size_t stack_bytes);
+// Whether the calling thread is this node.
+bool serves_signals();
 
 // --- The end of a thread that is not one of the system (ends.cpp)
 

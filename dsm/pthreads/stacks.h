@@ -40,6 +40,10 @@ extern "C" std::uint64_t braid_pthreads_call_on_stack(std::uint64_t (*function)(
 std::uint64_t run_on_shared_stack(std::uint64_t (*function)(void*), void* argument, void* low,
                                   std::size_t bytes);
 
+// Handlers of signals that came to the runtime wait until a thread has left it (signals.cpp; in simulation).
+inline constinit volatile int signals_wait = 0;
+void run_waiting_handlers();
+
 // Calls a copy of `function`, which returns a number or a pointer, on the system's stack. What it refers to on the caller's
 // stack is not there while the machine starts.
 template <class Function>
@@ -58,6 +62,7 @@ auto on_private(Function function) {
     }
   };
   const std::uint64_t value = braid_pthreads_call_on_stack(call, &function, shared_stack.private_top);
+  if (signals_wait != 0) run_waiting_handlers();
   if constexpr (std::is_pointer_v<Value>) {
     return reinterpret_cast<Value>(value);
   } else if constexpr (!std::is_void_v<Value>) {

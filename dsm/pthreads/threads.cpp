@@ -56,6 +56,7 @@ constexpr std::size_t kGuardBytes = 64u << 10;
 constexpr std::size_t kStackBytes = (1u << 20) + kGuardBytes;
 
 bool is_started = false;
+bool is_coming = false;
 thread_host::Machine machine;  // since the start
 
 EarlyHeap& early_heap() {
@@ -208,6 +209,15 @@ void serve_first_cluster(void*) {
   serve_jobs(0);
 }
 
+// --- The compute node that runs handlers of signals, in a live run
+
+void run_handlers(void*) {
+  void* const stack = take_stack(kStackBytes);
+  stack_guard.low = reinterpret_cast<std::uintptr_t>(stack);
+  stack_guard.bytes = kGuardBytes;
+  serve_signals(stack, kStackBytes);
+}
+
 // The machine is left, but its memory stays, for threads that still run; they end with the process.
 [[noreturn]] void leave_process(int status) {
   joined_host("exit()").finish();
@@ -297,12 +307,14 @@ std::uint64_t start_machine(void*) {
     begin_simulated(cluster);
   Node main = calling_node_of("pthread_create()");
   for (const void* const lock : early_locks()) main.lock_at(lock);
+  if (signals_are_served()) start_to_serve_signals();
   return 0;
 }
 
 // On the system's stack, and for unwinding at its beginning: the callers' frames are in memory that goes and comes.
 [[gnu::noinline]] void start() {
   if (is_started) return;
+  is_coming = true;
   (void)shared();
   const std::uintptr_t top = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - 1024;
   braid_pthreads_begin_stack(start_machine, nullptr, top);
@@ -508,6 +520,29 @@ bool started() {
   return is_started;
 }
 
+bool machine_is_coming() {
+  return is_coming;
+}
+
+void start_to_serve_signals() {
+  if (!thread_host::starts_threads()) return;
+  Host& host = joined_host("sigaction()");
+  const unsigned cluster = host.shape().cluster;
+  unsigned local = 0;
+  {
+    const Guard guard(kThreadsLock);
+    std::uint64_t& nodes = shared().nodes[cluster];
+    local = static_cast<unsigned>(std::countr_one(nodes));
+    if (local >= machine.nodes)
+      fail(
+          "sigaction(){}: all {} compute nodes of the cluster have threads, and one must run handlers: set them earlier",
+          place_of_call().c_str(), machine.nodes);
+    nodes |= bit_of(local);
+  }
+  if (!host.start_node(local, {.body = run_handlers, .ended = [](void*) {}, .argument = nullptr}))
+    fail("sigaction(): {}", cause_and_cure(errno).c_str());
+}
+
 bool several_clusters() {
   return is_started && machine.clusters > 1;
 }
@@ -598,7 +633,7 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
 
 [[noreturn]] void WRAPPED(exit)(int status) {
   on_private([status] {
-    if (own.thread != nullptr) exit_by_thread(status);
+    if (own.thread != nullptr || serves_signals()) exit_by_thread(status);
     ::exit(status);
   });
   ::abort();

@@ -98,14 +98,14 @@ class Pthreads(unittest.TestCase):
         (self.folder / "a.c").write_text(text)
         return run(BIN / "braid-cc", "--pthreads", "-g", "a.c", "-o", "a", *words, folder=self.folder, expect=expect)
 
-    def run_thread(self, body, main="", expect=0, clusters=2, before="", after=""):
+    def run_thread(self, body, main="", expect=0, clusters=2, before="", after="", options=()):
         self.build("#define _GNU_SOURCE\n#include <pthread.h>\n#include <semaphore.h>\n#include <signal.h>\n"
                    "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include <threads.h>\n#include <unistd.h>\n"
                    "static pthread_t name; static pthread_mutex_t m = PTHREAD_MUTEX_INITIALIZER;\n"
                    f"static pthread_cond_t c = PTHREAD_COND_INITIALIZER; static int number;\n{before}\n"
                    f"static void* f(void* p) {{ (void)p; {body}\n return 0; }}\n"
                    f"int main(void) {{ {main}\n pthread_create(&name, 0, f, 0); pthread_join(name, 0); {after}\n return 0; }}\n")
-        return live(clusters, "./a", folder=self.folder, expect=expect)
+        return live(clusters, "./a", folder=self.folder, expect=expect, options=options)
 
     def test_threads_of_all_clusters_read_one_input(self):
         reads = ("static char lines[5][40]; static int count;\n"
@@ -122,6 +122,36 @@ class Pthreads(unittest.TestCase):
                                           capture_output=True, text=True, timeout=120, check=True,
                                           **({"input": file.read()} if through_pipe else {"stdin": file}))
                 self.assertEqual(without_prefix(done.stdout), "".join(f"line {i}\n" for i in range(4 if through_pipe else 5)))
+
+    def test_threads_of_all_clusters_use_streams_that_main_has_opened(self):
+        """Nothing is kept back in one cluster: neither lines to write nor what was read ahead."""
+        done = self.run_thread(
+            "char text[20]; for (int i = 0; i < 5; ++i) { pthread_mutex_lock(&m); if (fgets(text, 20, in)) fprintf(out, \"thread %s\", text);"
+            " pthread_mutex_unlock(&m); }",
+            'out = fopen("out", "w+"); for (int i = 0; i < 12; ++i) fprintf(out, "%d\\n", i); fclose(out);'
+            ' in = fopen("out", "r"); out = fopen("copy", "w"); char text[20]; fputs(fgets(text, 20, in), out);',
+            before="static FILE *in, *out;",
+            after='for (int i = 0; i < 2; ++i) fprintf(out, "main %s", fgets(text, 20, in));'
+                  ' pthread_create(&name, 0, f, 0); pthread_join(name, 0); fprintf(out, "end\\n"); fclose(out);'
+                  ' out = fopen("copy", "r"); while (fgets(text, 20, out)) fputs(text, stdout); fclose(out); fclose(in);',
+            options=("--compute", "1"))
+        self.assertEqual(without_prefix(done.stdout), "0\n" + "".join(f"{'main' if i in (6, 7) else 'thread'} {i}\n" for i in range(1, 12)) + "end\n")
+
+    def test_handlers_of_signals_that_come_at_any_time_use_globals(self):
+        """A timer interrupts the start of the machine, calls that wait, and the program's own code."""
+        ticks = ("static volatile int ticks; static struct sigaction act, was; static struct itimerval often = {{0, 300}, {0, 300}};\n"
+                 "static void tick(int s) { if (s == SIGALRM) ++ticks; }")
+        done = self.run_thread(
+            "for (int i = 0; i < 300; ++i) { pthread_mutex_lock(&m); ++number; pthread_mutex_unlock(&m); }"
+            " int waited = 0; for (; waited < 200; ++waited) usleep(1000);",
+            "act.sa_handler = tick; act.sa_flags = SA_RESTART; sigaction(SIGALRM, &act, 0); signal(SIGUSR1, SIG_IGN);"
+            " setitimer(ITIMER_REAL, &often, 0);",
+            before="#include <sys/time.h>\n" + ticks,
+            after="const int joined = ticks; for (int i = 0; i < 300; ++i) { pthread_mutex_lock(&m); ++number; pthread_mutex_unlock(&m); }"
+                  " while (ticks < joined + 20) ; sigaction(SIGALRM, 0, &was); const int before = ticks; raise(SIGALRM);"
+                  ' printf("%d %d %d %d\\n", number, joined > 50, was.sa_handler == tick && signal(SIGUSR1, tick) == SIG_IGN,'
+                  " ticks > before);", options=("--compute", "1"))
+        self.assertEqual(done.stdout, "[c0] 600 1 1 1\n")
 
     def test_refused_calls_are_named_with_their_place(self):
         for call, why in (("pthread_cancel(name)", "let the thread look at a flag"),

@@ -128,6 +128,16 @@ class Simulated(unittest.TestCase):
                                 ' printf("%d\\n", (int)(time(0) - begin));')
         self.assertEqual(done.stdout, "2000\n")
 
+    def test_handlers_of_signals_that_come_at_any_time_use_globals(self):
+        done = self.run_threads(
+            "for (int i = 0; i < 3000; ++i) { pthread_mutex_lock(&mutex); ++number; pthread_mutex_unlock(&mutex); }",
+            "signal(SIGALRM, tick); setitimer(ITIMER_REAL, &often, 0); pthread_create(t, 0, f, 0); pthread_create(t + 1, 0, f, 0);"
+            " while (ticks < 50) { pthread_mutex_lock(&mutex); pthread_mutex_unlock(&mutex); } pthread_join(*t, 0);"
+            ' pthread_join(t[1], 0); printf("%d\\n", number);', machine=(3, 1),
+            before="#include <signal.h>\n#include <sys/time.h>\nstatic volatile int ticks; static struct itimerval often = {{0, 300}, {0, 300}};\n"
+                   "static void tick(int s) { if (s == SIGALRM) ++ticks; }")
+        self.assertEqual(done.stdout, "6000\n")
+
     def test_what_cannot_be_done_is_named(self):
         for thread, main, status, text in (
                 ("sem_wait(&s);", "for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, f, 0);", 70,
