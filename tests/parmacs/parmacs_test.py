@@ -127,6 +127,15 @@ class WithM4(Parmacs):
         self.build(program, "-o", "a")
         return live(clusters, 1, "./a", folder=self.folder, expect=expect).stderr
 
+    def test_words_of_c_that_m4_or_monitors_have_too(self):
+        program = self.folder / "words.C.in"
+        program.write_text("MAIN_ENV\n#include <stdlib.h>\n/* DELAY, CONTINUE: no calls */\nenum { DELAY = 3 };\n"
+                           "static int eval(int a, int b) { return a * b; }\nstatic int incr(int a) { return a + 1; }\n"
+                           "static int decr(int a) { return a - 1; }\nint main() {\n  char name[] = \"wordsXXXXXX\";\n"
+                           '  printf("CONTINUE %d %d\\n", eval(incr(DELAY), decr(DELAY)), mkstemp(name) > 2);\n  return 0;\n}\n')
+        self.build(program, "-o", "words")
+        self.assertEqual(run("./words", folder=self.folder).stdout, "CONTINUE 8 1\n")
+
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for macro, kind in (("LOCK", "lock"), ("SETPAUSE", "pause"), ("SEMAPOST", "semaphore"), ("CONDVARSIGNAL", "condition variable")):
             self.assertIn(f"{macro} was used on a {kind} that was not initialised",
