@@ -2,6 +2,7 @@
 # sources. It needs nothing of Braid but dsm/api.h and dsm/threads.h; apps/common/arguments.h is there for its arguments.
 #   build/<preset>/bin/<name>      target <name>: runs alone or under `braid run`
 #   build/<preset>/bin/sim/<name>  target <name>_sim: for `braid sim`; counts what it computes (sim/charge)
+#   build/<preset>/bin/sim/checked/<name>  target <name>_checked: the same with access checks, for pages of 1 and 2 KiB
 function(braid_application name)
   cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
   if(NOT arg_SOURCES)
@@ -22,6 +23,14 @@ function(braid_application name)
       set_property(TARGET ${name}_sim PROPERTY EXCLUDE_FROM_ALL TRUE)
     else()
       set_property(GLOBAL APPEND PROPERTY BRAID_APPLICATIONS ${name}_sim)
+    endif()
+    if(braid_checks_accesses)
+      add_executable(${name}_checked ${arg_SOURCES})
+      target_link_libraries(${name}_checked PRIVATE braid_options braid_charged braid_checked braid_arguments braid_dsm_sim
+        ${arg_LIBRARIES})
+      set_target_properties(${name}_checked PROPERTIES
+        OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${CMAKE_RUNTIME_OUTPUT_DIRECTORY}/sim/checked)
+      set_property(GLOBAL APPEND PROPERTY BRAID_CHECKED_APPLICATIONS ${name}_checked)
     endif()
   endif()
 endfunction()

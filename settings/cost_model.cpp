@@ -29,6 +29,7 @@ constexpr Setting positive(Setting s) {
 
 constexpr Setting kCosts[] = {
     positive(cost<&M::unit>("unit", "one unit of the compiler's charges for a program's computing")),
+    cost<&M::check>("check", "checking an access, in programs with access checks (whole units)"),
     cost<&M::fault>("fault", "from an access that faults until the page protocol handles it"),
     cost<&M::call>("call", "from a program's call until the page protocol handles it"),
     cost<&M::lock>("lock", "acquiring or releasing a lock inside the cluster"),

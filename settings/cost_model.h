@@ -20,6 +20,7 @@ namespace braid::settings {
 struct Costs {
   // --- A compute node
   double unit = 1;
+  double check = 0;
   double fault = 0;
   double call = 0;
   double lock = 0;

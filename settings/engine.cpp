@@ -38,10 +38,10 @@ constexpr Setting kSettings[] = {
          .option = "--page-bytes",
          .unit = "bytes",
          .help =
-             "length of a page of shared memory, which is fetched and protected as a whole: 4096, 8192, 16384, 32768 or 65536; "
-             "settings that count pages count pages of this length",
+             "length of a page of shared memory, which is fetched and protected as a whole: 4096, 8192, 16384, 32768 or 65536, in "
+             "simulations also 1024 or 2048, for programs with access checks; settings that count pages count pages of this length",
          .reason = "4096: what the kernel protects, and the least false sharing",
-         .least = kMinPageBytes,
+         .least = kMinSimulatedPageBytes,
          .most = kMaxPageBytes}),
     constant<&E::flush_window>(
         {.name = "flush_window",

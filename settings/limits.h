@@ -31,6 +31,8 @@ inline constexpr std::uint32_t kSimulatedWindowKib = 256;
 
 // Of a page of shared memory in runs. What the kernel protects is no shorter.
 inline constexpr std::uint32_t kMinPageBytes = 4096;
+// And in simulations of programs with access checks.
+inline constexpr std::uint32_t kMinSimulatedPageBytes = 1024;
 inline constexpr std::uint32_t kMaxPageBytes = 64 * 1024;
 
 // Why `fragmentation: ip` and af_packet exclude each other, and the cure.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <utility>
 
@@ -50,6 +51,7 @@ SimulatedCluster::SimulatedCluster(MachineShared& shared, Owner& owner, ClusterI
   c.heap_pages = shared.config.heap_pages;
   c.page_bytes = static_cast<std::uint32_t>(shared.config.page_length.bytes());
   c.cycles_per_second = shared.rate.cycles_per_second();
+  c.check_units = std::llround(model.check / model.unit);
   c.quantum = shared.config.strict ? 1 : std::max<std::int64_t>(1, static_cast<std::int64_t>(least));
 }
 

@@ -9,6 +9,8 @@
 
 std::int64_t braid_budget = INT64_MAX;
 constinit thread_local BraidSpentStack braid_spent_stack;
+bool braid_has_access_checks = false;
+std::int64_t braid_check_units = 0;
 
 // For braid_budget_spent (budget_spent.S).
 extern "C" {
@@ -21,6 +23,7 @@ namespace braid::sim {
 namespace {
 
 SpentHandler spent_handler = nullptr;
+AccessHandler access_handler = nullptr;
 
 // XSAVE components of x87, SSE, AVX and AVX-512. Compiled code does not use AMX (8 KiB of tiles) by itself.
 constexpr std::uint32_t kSaved = 0xe7;
@@ -49,6 +52,20 @@ std::uint32_t kept_state() {
 void set_spent_handler(SpentHandler handler) {
   braid_kept_state = kept_state();
   spent_handler = handler;
+}
+
+void set_access_handler(AccessHandler handler) {
+  access_handler = handler;
+}
+
+void call_access_handler(std::uintptr_t address, bool write) {
+  if (access_handler == nullptr) {
+    (void)*reinterpret_cast<const volatile char*>(address);  // NOLINT
+    return;
+  }
+  const int kept = errno;  // as in braid_call_spent_handler()
+  access_handler(address, write);
+  errno = kept;
 }
 
 void Meter::start(std::int64_t budget) {

@@ -28,6 +28,11 @@ struct BraidSpentStack {
 };
 extern "C" thread_local BraidSpentStack braid_spent_stack __attribute__((tls_model("initial-exec")));
 
+// Of programs with access checks (access_rights.h). Whether this is one; known before its constructors run.
+extern "C" bool braid_has_access_checks;
+// What a check costs, in units: checked code subtracts it from the budget.
+extern "C" std::int64_t braid_check_units;
+
 namespace braid::sim {
 
 // With this budget the handler is never called.
@@ -47,6 +52,12 @@ constexpr bool charges_are_counted() {
 using SpentHandler = void (*)();
 // nullptr: no handler. On the program's thread, not while charged code runs.
 void set_spent_handler(SpentHandler handler);
+
+// Checked code calls it where a check finds its access closed, under the conditions of SpentHandler; afterwards it checks again. The
+// handler opens the access, or ends the process. Without a handler the access is made, and faults.
+using AccessHandler = void (*)(std::uintptr_t address, bool write);
+void set_access_handler(AccessHandler handler);
+void call_access_handler(std::uintptr_t address, bool write);
 
 // Measures what the program computes from the moment when it is resumed until it is interrupted: by a page
 // fault, by a call, or because its budget is spent. Owned by the code that resumes the program.

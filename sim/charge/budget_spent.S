@@ -1,66 +1,10 @@
 // void braid_budget_spent(void): charged code calls it at any charge when the budget is spent. Calls
 // braid_call_spent_handler() and preserves every register, because the compiler does not know of the call.
 
+#include "sim/charge/preserving.inc"
+
         .text
-        .globl  braid_budget_spent
-        .type   braid_budget_spent, @function
-        .p2align 4
-braid_budget_spent:
-        .cfi_startproc
-        pushq   %rbp
-        .cfi_adjust_cfa_offset 8
-        .cfi_offset %rbp, -16
-        movq    %rsp, %rbp
-        .cfi_def_cfa_register %rbp
-        pushfq
-        cld
-        pushq   %rax
-        pushq   %rcx
-        pushq   %rdx
-        pushq   %rsi
-        pushq   %rdi
-        pushq   %r8
-        pushq   %r9
-        pushq   %r10
-        pushq   %r11
-        // The other general registers are callee-saved. XSAVE needs 64-byte alignment; budget.cpp checks the size.
-        subq    $2688, %rsp
-        andq    $-64, %rsp
-        xorl    %edx, %edx
-        movl    braid_kept_state(%rip), %eax
-        testl   %eax, %eax
-        jz      1f
-        // XSAVE reads the header and writes only a part of it.
-        movq    %rdx, 512(%rsp)
-        movq    %rdx, 520(%rsp)
-        movq    %rdx, 528(%rsp)
-        xsave64 (%rsp)
-        emms                            // the ABI requires an empty x87 stack at calls
-        call    braid_call_spent_handler
-        xorl    %edx, %edx
-        movl    braid_kept_state(%rip), %eax
-        xrstor64 (%rsp)
-        jmp     2f
-1:      fxsave64 (%rsp)
-        emms
-        call    braid_call_spent_handler
-        fxrstor64 (%rsp)
-2:      leaq    -80(%rbp), %rsp
-        popq    %r11
-        popq    %r10
-        popq    %r9
-        popq    %r8
-        popq    %rdi
-        popq    %rsi
-        popq    %rdx
-        popq    %rcx
-        popq    %rax
-        popfq
-        popq    %rbp
-        .cfi_def_cfa %rsp, 8
-        ret
-        .cfi_endproc
-        .size   braid_budget_spent, .-braid_budget_spent
+        preserving braid_budget_spent, braid_call_spent_handler
 
 // Code that is charged for shared stacks (pass.cpp) jumps to it, and pushes nothing: its %rax is in braid_spent_stack, %rax is
 // where it goes on. It calls braid_budget_spent() on the other stack, if the code runs where that is wanted.

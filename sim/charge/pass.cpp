@@ -7,7 +7,9 @@
 // it is.
 //
 // Arguments: -fplugin-arg-braid_charge-everywhere charges every segment (placement.h) at its start. The sums
-// are equal; tests compare them. -fplugin-arg-braid_charge-shared-stacks is for programs whose stacks are shared memory.
+// are equal; tests compare them. -fplugin-arg-braid_charge-shared-stacks is for programs whose stacks are shared memory,
+// -fplugin-arg-braid_charge-checks for those whose accesses are checked (check_accesses.h).
+#include "sim/charge/check_accesses.h"
 #include "sim/charge/placement.h"
 
 // GCC loads no plug-in without it. The project's licence, Apache 2.0, is compatible with GCC's, GPL 3.
@@ -19,6 +21,7 @@ namespace {
 struct Options {
   bool everywhere = false;
   Placement::Stacks stacks = Placement::Stacks::kPrivate;
+  Placement::Checks checks = Placement::Checks::kNone;
 };
 
 class Pass final : public gimple_opt_pass {
@@ -38,12 +41,13 @@ class Pass final : public gimple_opt_pass {
     scev_initialize();
     calculate_dominance_info(CDI_DOMINATORS);
     calculate_dominance_info(CDI_POST_DOMINATORS);
-    Placement placement(f, options_.stacks);
+    Placement placement(f, options_.stacks, options_.checks);
     if (code_ == Code::kOptimised && !options_.everywhere) {
       placement.charge_loops_at_entry();
       placement.merge_charges();
     }
     placement.insert();
+    if (options_.checks == Placement::Checks::kFollow) check_accesses(f);
     free_dominance_info(CDI_POST_DOMINATORS);
     scev_finalize();
     loop_optimizer_finalize();
@@ -74,11 +78,18 @@ bool read_options(const plugin_name_args& info, Options* options) {
       options->everywhere = true;
     } else if (is("shared-stacks")) {
       options->stacks = Placement::Stacks::kShared;
+    } else if (is("checks")) {
+      options->checks = Placement::Checks::kFollow;
     } else {
-      error("%qs takes no argument %qs: there is %<-fplugin-arg-%s-everywhere%> and %<-shared-stacks%>",
-            info.base_name, info.argv[i].key, info.base_name);
+      error(
+          "%qs takes no argument %qs: there is %<-fplugin-arg-%s-everywhere%>, %<-shared-stacks%> and %<-checks%>",
+          info.base_name, info.argv[i].key, info.base_name);
       return false;
     }
+  }
+  if (options->stacks == Placement::Stacks::kShared && options->checks != Placement::Checks::kNone) {
+    error("%qs checks no accesses of programs whose stacks are shared memory", info.base_name);
+    return false;
   }
   return true;
 }

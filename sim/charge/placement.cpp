@@ -32,25 +32,12 @@ constexpr const char* kChargeOnSharedStack =
     "\tjmp braid_budget_spent_at\n"
     "\t.previous";
 
-// Subtracts `units`, a constant or a value of type long, from the budget. In assembly, because the compiler
-// could keep a variable in a register, and the handler of a page fault would then read an old count. Only the flags are clobbered:
-// braid_budget_spent preserves every register, and other nodes' writes to memory need synchronisation anyway.
-gasm* charge_of(tree units, const char* text) {
-  vec<tree, va_gc>* inputs = NULL;
-  vec_safe_push(inputs, build_tree_list(build_tree_list(NULL_TREE, build_string(3, "er")), units));
-  vec<tree, va_gc>* clobbers = NULL;
-  vec_safe_push(clobbers, build_tree_list(NULL_TREE, build_string(3, "cc")));
-  gasm* const s = gimple_build_asm_vec(text, inputs, NULL, clobbers, NULL);
-  gimple_asm_set_volatile(s, true);
-  gimple_asm_set_inline(s, true);  // its size is estimated as two instructions, not by its lines
-  return s;
-}
-
 }  // namespace
 
-Placement::Placement(function* f, Stacks stacks)
+Placement::Placement(function* f, Stacks stacks, Checks checks)
     : function_(f),
       charge_(stacks == Stacks::kShared ? kChargeOnSharedStack : kCharge),
+      checks_(checks),
       blocks_(static_cast<std::size_t>(last_basic_block_for_fn(f))),
       is_constant_(number_of_loops(f)) {
   basic_block b;
@@ -224,6 +211,22 @@ bool Placement::boundary_between(basic_block from, basic_block to) {
   return false;
 }
 
+// In assembly, because the compiler
+// could keep a variable in a register, and the handler of a page fault would then read an old count. Only the flags are clobbered:
+// braid_budget_spent preserves every register, and other nodes' writes to memory need synchronisation anyway.
+gasm* Placement::charge_of(tree units) const {
+  vec<tree, va_gc>* inputs = NULL;
+  vec_safe_push(inputs, build_tree_list(build_tree_list(NULL_TREE, build_string(3, "er")), units));
+  vec<tree, va_gc>* clobbers = NULL;
+  vec_safe_push(clobbers, build_tree_list(NULL_TREE, build_string(3, "cc")));
+  if (checks_ == Checks::kFollow)
+    vec_safe_push(clobbers, build_tree_list(NULL_TREE, build_string(7, "memory")));
+  gasm* const s = gimple_build_asm_vec(charge_, inputs, NULL, clobbers, NULL);
+  gimple_asm_set_volatile(s, true);
+  gimple_asm_set_inline(s, true);  // its size is estimated as two instructions, not by its lines
+  return s;
+}
+
 void Placement::insert() {
   basic_block b;
   FOR_EACH_BB_FN(b, function_) {
@@ -232,17 +235,17 @@ void Placement::insert() {
       if (segment.cost == 0) continue;
       if (segment.after == NULL) {
         gimple_stmt_iterator i = gsi_after_labels(b);
-        gsi_insert_before(&i, charge_of(constant(segment.cost), charge_), GSI_NEW_STMT);
+        gsi_insert_before(&i, charge_of(constant(segment.cost)), GSI_NEW_STMT);
       } else {
         gimple_stmt_iterator i = gsi_for_stmt(segment.after);
-        gsi_insert_after(&i, charge_of(constant(segment.cost), charge_), GSI_NEW_STMT);
+        gsi_insert_after(&i, charge_of(constant(segment.cost)), GSI_NEW_STMT);
       }
     }
   }
   for (const Entry& entry : entries_) {
     gimple_seq before = NULL;
     tree const value = force_gimple_operand(entry.units, &before, true, NULL_TREE);
-    gimple_seq_add_stmt(&before, charge_of(value, charge_));
+    gimple_seq_add_stmt(&before, charge_of(value));
     // A preheader has one successor, so no block is created.
     basic_block const made = gsi_insert_seq_on_edge_immediate(entry.preheader, before);
     gcc_assert(made == NULL);
@@ -255,7 +258,7 @@ void Placement::insert_moves(basic_block b) {
     tree const units = units_of_move(gsi_stmt(i));
     if (units == NULL_TREE) continue;
     tree const value = force_gimple_operand_gsi(&i, units, true, NULL_TREE, true, GSI_SAME_STMT);
-    gsi_insert_before(&i, charge_of(value, charge_), GSI_SAME_STMT);
+    gsi_insert_before(&i, charge_of(value), GSI_SAME_STMT);
   }
 }
 

@@ -14,9 +14,12 @@ class Placement {
   // kShared: the code may run on a stack in shared memory (BraidSpentStack in budget.h).
   enum class Stacks { kPrivate, kShared };
 
+  // kFollow: accesses of memory must not be moved across a charge, for they are checked before them (check_accesses.h).
+  enum class Checks { kNone, kFollow };
+
   // Each segment is charged at its start. The caller has computed loops, dominators and post-dominators, and
   // keeps them until after insert().
-  Placement(function* f, Stacks stacks);
+  Placement(function* f, Stacks stacks, Checks checks);
 
   // Charges a loop at its entry if its number of iterations is known there, so that it can be vectorised.
   void charge_loops_at_entry();
@@ -58,9 +61,12 @@ class Placement {
   void move_to_predecessors(basic_block b);
   bool boundary_between(basic_block from, basic_block to);
   void insert_moves(basic_block b);
+  // Subtracts `units`, a constant or a value of type long, from the budget.
+  gasm* charge_of(tree units) const;
 
   function* function_;
-  const char* const charge_;       // the assembly of a charge
+  const char* const charge_;  // the assembly of a charge
+  const Checks checks_;
   std::vector<Block> blocks_;      // by index
   std::vector<bool> is_constant_;  // by number of a loop: its cost is constant and part of its preheader's
   std::vector<Entry> entries_;

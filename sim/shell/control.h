@@ -35,7 +35,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 12;
+inline constexpr std::uint32_t kControlVersion = 13;
 
 inline constexpr unsigned kMaxNodesPerCluster = 64;
 
@@ -128,6 +128,7 @@ struct Control {
   // clocks and numbers, wherever windows end.
   std::int64_t until = 0;
   std::int64_t quantum = 1;
+  std::int64_t check_units = 0;  // what an access check costs
   std::uint32_t protection_runs = 0;
   // Every allocated page is below this one. An access at or above it is the program's error and ends it.
   std::uint32_t allocated_pages = 0;

@@ -18,6 +18,9 @@
 #include "dsm/program/faults.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/system_calls.h"
+#include "sim/charge/access_rights.h"
+#include "sim/charge/budget.h"
+#include "sim/shell/own_threads.h"
 
 namespace braid::sim {
 
@@ -62,6 +65,49 @@ Result<unsigned> read_cluster(const Lookup& lookup) {
   return static_cast<unsigned>(*number);
 }
 
+std::byte* alias_of(std::byte* heap) {
+  return heap - charge::kOpen;
+}
+
+// What access checks read of the heap.
+std::span<charge::Distance> distances(std::size_t heap_bytes, bool write) {
+  return {charge::distance_of(dsm::kHeapAddress, write), heap_bytes / charge::kCheckedBytes};
+}
+
+// For a program with access checks: all is closed, and can be accessed at its alias.
+Result<void> map_for_checks(std::byte* heap, const dsm::HeapMapping& view) {
+  std::byte* const alias = alias_of(heap);
+  if (::mmap(alias, view.bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED_NOREPLACE, view.file,
+             static_cast<off_t>(view.offset)) != alias)
+    return error("cannot map the shared heap a second time: {}", cause_and_cure(errno));
+  if (dsm::advise_shared(alias, view.bytes, MADV_DONTFORK) != 0)
+    return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
+  for (const bool write : {false, true}) {
+    const std::span<charge::Distance> all = distances(view.bytes, write);
+    if (::mprotect(all.data(), round_up(all.size_bytes(), dsm::kHostPageBytes), PROT_READ | PROT_WRITE) != 0)
+      return error("cannot make a table for access checks: {}", cause_and_cure(errno));
+    std::fill(all.begin(), all.end(), charge::kClosed);
+  }
+  return {};
+}
+
+// What a program cannot have with pages of this length.
+Result<void> fits_pages() {
+  if (!is_shorter_than_hosts()) return {};
+  constexpr const char* kOrLonger = "or take pages of 4096 bytes or more (--page-bytes)";
+  if (dsm::globals_window().pages > 0 || has_own_threads)
+    return error(
+        "pages of {} bytes are shorter than the kernel's, and accesses of the program's own globals and stacks are not checked: "
+        "build the program without --shared-globals and --pthreads, {}",
+        dsm::page_length().bytes(), kOrLonger);
+  if (!braid_has_access_checks)
+    return error(
+        "pages of {} bytes are shorter than the kernel's, and the program was built without access checks: build it with "
+        "`braid-cc --check-accesses`, {}",
+        dsm::page_length().bytes(), kOrLonger);
+  return {};
+}
+
 // Returns the descriptor of the heaps.
 Result<int> map_heap(const Lookup& lookup, unsigned cluster, std::uint32_t pages) {
   const std::size_t all = dsm::page_length().bytes_of(pages);
@@ -71,13 +117,16 @@ Result<int> map_heap(const Lookup& lookup, unsigned cluster, std::uint32_t pages
   const std::size_t offset = heap_offset(cluster, all) + globals;
   const Result<int> fd = read_descriptor(lookup, variable::kHeapFd, offset + bytes);
   if (!fd) return fd.error();
-  const Result<std::byte*> view = dsm::map_heap_addresses({.bytes = bytes,
-                                                           .protection = PROT_NONE,
-                                                           .flags = MAP_SHARED,
-                                                           .file = *fd,
-                                                           .offset = offset,
-                                                           .setting = kHeapSetting});
+  const dsm::HeapMapping mapping = {.bytes = bytes,
+                                    .protection = PROT_NONE,
+                                    .flags = MAP_SHARED,
+                                    .file = *fd,
+                                    .offset = offset,
+                                    .setting = kHeapSetting};
+  const Result<std::byte*> view = dsm::map_heap_addresses(mapping);
   if (!view) return view.error();
+  if (braid_has_access_checks)
+    if (const Result<void> mapped = map_for_checks(*view, mapping); !mapped) return mapped.error();
   // As live (dsm/live/memory.cpp): a child of fork() is not in the page protocol.
   if (dsm::advise_shared(*view, bytes, MADV_DONTFORK) != 0)
     return error("cannot keep the shared heap from children of fork(): {}", std::strerror(errno));
@@ -122,6 +171,10 @@ Result<Mappings> Mappings::map(const Lookup& lookup) {
     return error(
         "pages of shared memory have {} bytes in the simulator and {} in the program: leave {} as `braid sim` sets it",
         bytes, dsm::page_length().bytes(), dsm::kPageBytesVariable);
+  }
+  if (const Result<void> fits = fits_pages(); !fits) {
+    unmap_control(*control);
+    return fits.error();
   }
   const Result<unsigned> cluster = read_cluster(lookup);
   const Result<int> heap = map_heap(lookup, *cluster, (*control)->heap_pages);
@@ -187,7 +240,9 @@ Result<void> Mappings::make_globals_private() const {
 Mappings::Mappings(Mappings&& other) noexcept
     : control_(std::exchange(other.control_, nullptr)),
       heap_fd_(other.heap_fd_),
-      heap_bytes_(other.heap_bytes_) {}
+      heap_bytes_(other.heap_bytes_),
+      host_pages_(std::move(other.host_pages_)),
+      allocated_(other.allocated_) {}
 
 Mappings::~Mappings() {
   if (control_ == nullptr) return;
@@ -195,7 +250,12 @@ Mappings::~Mappings() {
     const Result<void> made = make_globals_private();
     if (!made) dsm::fail_with_text(made.error());
   }
-  ::munmap(dsm::application_address(PageId(dsm::globals_window().pages)), heap_bytes_);
+  auto* const heap = static_cast<std::byte*>(dsm::application_address(PageId(dsm::globals_window().pages)));
+  ::munmap(heap, heap_bytes_);
+  if (braid_has_access_checks) {
+    ::munmap(alias_of(heap), heap_bytes_);
+    for (const bool write : {false, true}) std::ranges::fill(distances(heap_bytes_, write), charge::kPrivate);
+  }
   ::close(heap_fd_);
   unmap_control(control_);
 }
@@ -219,9 +279,12 @@ void Mappings::fill(PageId first, std::span<const std::byte> contents) const {
   }
 }
 
-void Mappings::protect() const {
+void Mappings::protect() {
   const std::uint32_t runs = control_->protection_runs;
   CHECK_LE(runs, kMaxProtectionRuns);
+  if (const std::uint32_t end = std::exchange(allocated_, control_->allocated_pages);
+      is_shorter_than_hosts() && end != allocated_ && end < control_->heap_pages)
+    protect_parts(end, 1);  // its host's page has more pages that count than before
   for (std::uint32_t i = 0; i < runs;) {
     ProtectionRun run = control_->protections[i];
     // The cost is that of the calls, not of the pages, so adjacent runs are merged.
@@ -242,7 +305,69 @@ void Mappings::protect() const {
   control_->protection_runs = 0;
 }
 
+void Mappings::set_rights(const ProtectionRun& run) {
+  const auto address = reinterpret_cast<std::uintptr_t>(dsm::application_address(PageId(run.first)));
+  for (const bool write : {false, true}) {
+    const bool is_open = write ? run.access == dsm::Access::kWrite : run.access != dsm::Access::kNone;
+    std::fill_n(charge::distance_of(address, write),
+                dsm::page_length().bytes_of(run.count) / charge::kCheckedBytes,
+                is_open ? charge::kOpen : charge::kClosed);
+  }
+}
+
+std::optional<PageId> Mappings::closed_part(PageId page, bool write) const {
+  if (!is_shorter_than_hosts()) return page;
+  const auto parts = static_cast<std::uint32_t>(dsm::page_length().pages_in(dsm::kHostPageBytes));
+  const std::uint32_t first = page.value() / parts * parts;
+  for (std::uint32_t p = first; p < std::min(first + parts, control_->allocated_pages); ++p) {
+    const auto address = reinterpret_cast<std::uintptr_t>(dsm::application_address(PageId(p)));
+    if (*charge::distance_of(address, write) == charge::kClosed) return PageId(p);
+  }
+  return {};
+}
+
+void Mappings::close_for_good(std::uintptr_t address) const {
+  protect_host_pages((address - dsm::kHeapAddress) / dsm::kHostPageBytes, 1, dsm::Access::kNone);
+}
+
+// Pages behind the last allocation have nothing that anyone could lose.
+dsm::Access Mappings::access_of_host_page(std::size_t host_page) const {
+  const auto parts = static_cast<std::uint32_t>(dsm::page_length().pages_in(dsm::kHostPageBytes));
+  const PageId first(static_cast<std::uint32_t>(host_page) * parts);
+  if (first.value() >= allocated_ || closed_part(first, false)) return dsm::Access::kNone;
+  return closed_part(first, true) ? dsm::Access::kRead : dsm::Access::kWrite;
+}
+
+void Mappings::protect_parts(std::uint32_t first, std::uint32_t count) {
+  const std::size_t parts = dsm::page_length().pages_in(dsm::kHostPageBytes);
+  const std::size_t end = (first + count - 1) / parts + 1;
+  for (std::size_t h = first / parts; h < end;) {
+    const dsm::Access access = access_of_host_page(h);
+    if (access == host_pages_[h]) {
+      ++h;
+      continue;
+    }
+    const std::size_t begin = h;
+    for (; h < end && host_pages_[h] != access && access_of_host_page(h) == access; ++h)
+      host_pages_[h] = access;
+    protect_host_pages(begin, h - begin, access);
+  }
+}
+
+void Mappings::protect_host_pages(std::size_t first, std::size_t count, dsm::Access access) const {
+  auto* const address =
+      reinterpret_cast<std::byte*>(dsm::kHeapAddress) + first * dsm::kHostPageBytes;  // NOLINT
+  if (dsm::protect_shared(address, count * dsm::kHostPageBytes, dsm::protection_bits(access)) != 0)
+    dsm::mprotect_failed(errno, dsm::page_of(reinterpret_cast<std::uintptr_t>(address)),
+                         static_cast<std::uint32_t>(count), "");
+}
+
 void Mappings::protect_run(const ProtectionRun& run) {
+  if (braid_has_access_checks && run.first >= dsm::globals_window().pages) set_rights(run);
+  if (is_shorter_than_hosts()) {
+    protect_parts(run.first, run.count);
+    return;
+  }
   const PageId first(run.first);
   if (dsm::protect_shared(dsm::application_address(first), dsm::page_length().bytes_of(run.count),
                           dsm::protection_bits(run.access)) != 0)

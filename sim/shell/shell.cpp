@@ -10,6 +10,7 @@
 #include "dsm/program/globals.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/object_ids.h"
+#include "sim/charge/access_rights.h"
 #include "sim/shell/before_init.h"
 #include "sim/shell/node_order.h"
 #include "sim/shell/own_threads.h"
@@ -42,6 +43,13 @@ thread_local volatile bool is_the_programs_thread __attribute__((tls_model("init
 Request of_kind(Request::Kind kind) {
   Request request;
   request.kind = kind;
+  return request;
+}
+
+Request of_fault(PageId page, bool write) {
+  Request request = of_kind(Request::Kind::kFault);
+  request.page = page.value();
+  request.write = write;
   return request;
 }
 
@@ -89,8 +97,10 @@ Result<std::unique_ptr<ShellHost>> ShellHost::start(const Mappings::Lookup& look
   if (!installed) return installed.error();
   if (has_own_threads) host->fibres_.separate();
   set_spent_handler([] { the_shell->on_spent(); });
+  set_access_handler([](std::uintptr_t address, bool write) { the_shell->on_closed(address, write); });
   host->baton_.await();
   host->control_.counted = charges_are_counted();
+  braid_check_units = host->control_.check_units;
   host->control_.nodes[0].clock += before;
   host->control_.first_place_of_globals = dsm::first_place_of_globals(shape.heap_pages);
   host->control_.globals_address = dsm::globals_window().address;
@@ -116,6 +126,7 @@ ShellHost::~ShellHost() {
   seconds_at_end = seconds();
   stop_clock();
   set_spent_handler(nullptr);
+  set_access_handler(nullptr);
   dsm::remove_fault_handler();
   is_the_programs_thread = false;
   the_shell = nullptr;
@@ -185,7 +196,9 @@ void ShellHost::submit(const Request& request) {
 }
 
 void ShellHost::on_unmapped(std::uintptr_t address) {
-  if (dsm::in_heap(address, shape().heap_pages)) fail_access_in_child();
+  // A child of a program with access checks goes to the alias.
+  const bool is_alias = braid_has_access_checks && dsm::in_heap(address + charge::kOpen, shape().heap_pages);
+  if (is_alias || dsm::in_heap(address, shape().heap_pages)) fail_access_in_child();
 }
 
 bool ShellHost::on_fault(std::uintptr_t address, bool write) {
@@ -199,15 +212,33 @@ bool ShellHost::on_fault(std::uintptr_t address, bool write) {
     report_access_inside_runtime();
     return false;
   }
-  Request request = of_kind(Request::Kind::kFault);
-  request.page = dsm::page_of(address).value();
-  request.write = write;
-  if (request.page >= control_.allocated_pages) {
+  const PageId page = dsm::page_of(address);
+  if (page.value() >= control_.allocated_pages) {
     report_access_behind_heap();
     return false;
   }
-  ask(request);
+  if (!is_shorter_than_hosts()) {
+    ask(of_fault(page, write));
+    return true;
+  }
+  // Code without checks: it goes on when all pages of the host's are open at the same moment. Another cluster takes one away only at a
+  // release of its own, so there is progress.
+  while (const std::optional<PageId> closed = mappings_.closed_part(page, write))
+    ask(of_fault(*closed, write));
   return true;
+}
+
+void ShellHost::on_closed(std::uintptr_t address, bool write) {
+  const PageId page = dsm::page_of(address);
+  if (is_the_programs_thread && !in_shell_ && page.value() < control_.allocated_pages) {
+    ask(of_fault(page, write));
+    return;
+  }
+  // The fault reports what is wrong.
+  mappings_.close_for_good(address);
+  auto* const place = reinterpret_cast<volatile char*>(address);  // NOLINT
+  if (write) *place = 0;
+  (void)*place;
 }
 
 // ---------------------------------------------------------------- which node runs

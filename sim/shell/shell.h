@@ -109,6 +109,8 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   bool on_fault(std::uintptr_t address, bool write) override;
   void on_unmapped(std::uintptr_t address) override;
   void on_spent();
+  // A check has found an access closed (sim/charge/budget.h).
+  void on_closed(std::uintptr_t address, bool write);
 
   // The shell's code runs between the two; the node's clock does not advance.
   void stop_clock();
@@ -139,7 +141,7 @@ class ShellHost final : public dsm::Host, private dsm::FaultSink {
   // Ends the process with a message if the caller is not compute node `local`.
   void check_caller(unsigned local) const;
 
-  const Mappings mappings_;
+  Mappings mappings_;
   Control& control_;
   Baton baton_;
   Meter meter_;

@@ -104,6 +104,7 @@ TEST_F(LivePoints, MachinesThatNoHostIsAreOnlySimulated) {
             "simulation.incidents");
   EXPECT_EQ(reason("{engine: {fetch_ahead: 0}}"), "engine.fetch_ahead 0");
   EXPECT_EQ(reason("{protocol: mgs}"), "protocol mgs");
+  EXPECT_EQ(reason("{engine: {page_bytes: 2048}}"), "engine.page_bytes 2048");
   for (const char* const base : {"{engine: {page_bytes: 8192}}", "{protocol: lazy}", "{cycles: {unit: 6}}",
                                  "{simulation: {jitter: 0, strict: true}}"})
     EXPECT_EQ(reason(base), "") << base;

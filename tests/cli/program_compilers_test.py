@@ -68,6 +68,15 @@ class Programs(unittest.TestCase):
         (self.folder / "either").write_text("#!/bin/sh\n" + choose)
         (self.folder / "either").chmod(0o755)
 
+    def test_pages_of_a_kib(self):
+        for compiler, source, expected in (("braid-c++", "sum.cpp", "sum 549755289600, right\n"),
+                                           ("braid-cc", "histogram.c", "100000 values, right\n")):
+            run(self.bin / compiler, "--check-accesses", source, "-o", "checked", folder=self.folder)
+            done = run(self.bin / "braid", "sim", "--clusters", "2", "--compute", "2", "--page-bytes", "1024", "./checked", folder=self.folder)
+            self.assertIn(expected, done.stdout)
+        wrong = run(self.bin / "braid-cc", "--check-accesses", "--shared-globals", "histogram.c", folder=self.folder, expect=2)
+        self.assertIn("--check-accesses cannot be used with --check-races, --shared-globals or --pthreads", wrong.stderr)
+
     def test_two_builds_of_a_program_are_no_machine(self):
         for options in ([], ["-Wl,--build-id=none"]):
             with self.subTest(options=options):
@@ -107,7 +116,7 @@ class Programs(unittest.TestCase):
 
     def test_without_arguments_it_prints_its_purpose(self):
         wrong = run(self.bin / "braid-cc", folder=self.folder, expect=2)
-        self.assertIn("usage: braid-cc [--pthreads] [--simulated | --check-races] [--shared-globals] ARGUMENT...", wrong.stderr)
+        self.assertIn("usage: braid-cc [--pthreads] [--simulated | --check-races | --check-accesses] [--shared-globals] ARGUMENT...", wrong.stderr)
         self.assertEqual(run(self.bin / "braid-cc", "--simulated", folder=self.folder, expect=2).stdout, "")
 
     def test_simulated_may_stand_anywhere(self):
@@ -204,7 +213,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(sorted(f.name for f in scripts), ["braid-c++", "braid-cc", "braid-parmacs", "braid-study-table"])
         for script in scripts:
             self.assertNotIn(source, script.read_text(), script)
-        for flavour in ([], ["--simulated"], ["--check-races"]):
+        for flavour in ([], ["--simulated"], ["--check-races"], ["--check-accesses"]):
             used = run(self.bin / "braid-c++", *flavour, "-M", "sum.cpp", folder=self.folder).stdout
             self.assertIn("include/dsm/api.h", used)
             self.assertNotIn(source, used)

@@ -158,7 +158,7 @@ TEST(RunConfig, RefusesContradictions) {
               HasSubstr("run.yaml:1:1: key 'window_kib': 100 is not a power of two; take 64 or 128"));
   EXPECT_THAT(refusal("engine: {page_bytes: 12288}\n"),
               HasSubstr("key 'engine.page_bytes': 12288 is not a power of two; take 8192 or 16384"));
-  EXPECT_THAT(refusal("engine: {page_bytes: 131072}\n"), HasSubstr("4096 to 65536"));
+  EXPECT_THAT(refusal("engine: {page_bytes: 131072}\n"), HasSubstr("1024 to 65536"));
   EXPECT_THAT(
       refusal("window_kib: 64\nengine: {page_bytes: 32768}\n"),
       HasSubstr("run.yaml:1:1: key 'window_kib': 64 KiB do not carry a page of 32768 bytes in one message; "

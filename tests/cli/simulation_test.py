@@ -101,8 +101,8 @@ class Programs(unittest.TestCase):
         self.assertLess(pages_sent("--set", "engine.page_bytes=16384"), short / 2)
 
     def test_a_length_that_no_page_can_have_is_refused(self):
-        for words, text in ((("--page-bytes", "131072"), "4096 to 65536"),
-                            (("--page-bytes", "2048"), "4096 to 65536"),
+        for words, text in ((("--page-bytes", "131072"), "1024 to 65536"),
+                            (("--page-bytes", "512"), "1024 to 65536"),
                             (("--page-bytes", "5000"), "is not a power of two; take 4096 or 8192"),
                             (("--page-bytes", "32768", "--window-kib", "64"), "take at least 256")):
             _, _, errors = sim(*words, "jacobi", "--size", "32", expect=None)

@@ -55,6 +55,15 @@ TEST(ChargeKernels, UnitsAtEveryBoundaryAreTheSumOfTheSegments) {
   EXPECT_EQ(run("charged").units, run("everywhere").units);
 }
 
+#ifdef BRAID_CHECKS_ACCESSES
+// Of private memory; checks that cost nothing are not seen.
+TEST(ChargeKernels, CheckedKernelsComputeTheSameInTheSameTime) {
+  const Output checked = run("checked");
+  EXPECT_EQ(checked.results, run("plain").results);
+  EXPECT_EQ(checked.units, run("charged").units);
+}
+#endif
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 // Sanitizers add branches of their own.
 TEST(ChargeKernels, UnitsPerElementFollowTheCostTable) {

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Random programs: at every boundary the charges are equal, whether each segment is charged at its start or the plug-in
-places the charges where they cost least; and results are equal to those without charges.
+places the charges where they cost least; and results are equal to those without charges, also with access checks.
 
     tests/sim/charge_random_test.py --compiler g++ --plugin build/release/sim/charge/braid_charge.so \\
         --link "build/release/sim/charge/libbraid_charge_budget.a ..." [--seeds N] [--first SEED]
@@ -27,7 +27,8 @@ class Program:
     def __init__(self, seed):
         self.random = random.Random(seed)
         self.lines = ['#include "tests/sim/charge_kernels.h"', "#include <cstring>",
-                      "typedef unsigned long long u;", "static u m[512]; static double d[512]; static unsigned char c[1024];",
+                      "typedef unsigned long long u;", "static u ms[512]; static double ds[512]; static unsigned char cs[1024];",
+                      "u* m = ms; double* d = ds; unsigned char* c = cs;",  # behind pointers: that is what is checked
                       "static u fuel = 20000;"]
         self.labels = 0
         self.functions = 0
@@ -156,11 +157,12 @@ class Program:
 
 
 def outputs(arguments, folder, seed):
-    """What the program of this seed prints plain, charged, and charged everywhere."""
+    """What the program of this seed prints plain, charged, charged everywhere, and charged with access checks."""
     source = folder / "program.cpp"
     source.write_text(Program(seed).text())
     charged = [f"-fplugin={arguments.plugin}", "-mno-red-zone"]
-    flavours = {"plain": [], "charged": charged, "everywhere": [*charged, "-fplugin-arg-braid_charge-everywhere"]}
+    flavours = {"plain": [], "charged": charged, "everywhere": [*charged, "-fplugin-arg-braid_charge-everywhere"],
+                "checked": [*charged, "-fplugin-arg-braid_charge-checks"]}
     printed = {}
     for name, options in flavours.items():
         program = folder / name
@@ -176,8 +178,9 @@ def difference(printed):
     results = {name: [line for line in lines if not line.startswith("units")] for name, lines in printed.items()}
     if not results["plain"]:
         return "the program printed nothing"
-    if results["charged"] != results["plain"] or results["everywhere"] != results["plain"]:
-        return "its results differ when it is charged"
+    for name in results:
+        if results[name] != results["plain"]:
+            return f"its results differ when it is {name}"
     for number, (one, other) in enumerate(zip(printed["charged"], printed["everywhere"])):
         if one != other:
             return f"line {number + 1}: '{one}', but charged at each segment's start '{other}'"

@@ -92,7 +92,7 @@ TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
   const std::string control_text = std::to_string(control_fd), heap_text = std::to_string(heap_fd);
   const int other_heap_fd = ::dup(heap_fd);
   {
-    const Result<Mappings> mappings = Mappings::map([&](const std::string& name) {
+    Result<Mappings> mappings = Mappings::map([&](const std::string& name) {
       if (name == variable::kCluster) return "2";
       return name == variable::kControlFd ? control_text.c_str() : heap_text.c_str();
     });

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSimulatedFolder = "sim";
+constexpr const char* kCheckedFolder = "checked";
 
 bool is_executable(const fs::path& path) {
   std::error_code ignored;
@@ -115,6 +116,12 @@ Result<std::string> find_application(const std::string& name, const std::string&
       path.empty() ? "is not in " + folder : fmt::format("is neither in {} nor in PATH ({})", folder, path);
   return error("application '{}' {}; {}. A path such as ./{} works too", name, where, proposal(name, folder),
                name);
+}
+
+std::string checked_build(const std::string& application) {
+  const fs::path path = application;
+  const fs::path checked = path.parent_path() / kCheckedFolder / path.filename();
+  return is_executable(checked) ? checked.string() : application;
 }
 
 Result<std::string> find_live_build(const std::string& application, const std::string& live,

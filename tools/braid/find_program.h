@@ -21,6 +21,10 @@ std::string report_parts();
 Result<std::string> find_application(const std::string& name, const std::string& folder,
                                      const std::string& path);
 
+// The build with access checks of an application that is built for simulation, if one is in the folder checked/ beside it; or else the
+// application.
+std::string checked_build(const std::string& application);
+
 // The build for live runs of an application that is built for simulation: `live`, if it is given, or the program of the same name in
 // `folder`; for a path, in the folder above if its own is sim/.
 Result<std::string> find_live_build(const std::string& application, const std::string& live,

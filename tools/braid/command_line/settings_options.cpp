@@ -153,6 +153,13 @@ settings::RunConfig SettingsOptions::configure(const Given& given,
   if (config->protocol == dsm::Protocol::kMgs)
     refuse(kConfigStatus, builder.given().at("protocol") +
                               " 'mgs' is only for `braid sim`; take eager or lazy in a live run");
+  if (config->engine.page_bytes < settings::kMinPageBytes)
+    refuse(
+        kConfigStatus,
+        fmt::format(
+            "{} {}: pages that are shorter than the kernel's, {} bytes, are only for `braid sim`; take {} in a live run",
+            builder.given().at("engine.page_bytes"), config->engine.page_bytes, settings::kMinPageBytes,
+            settings::kMinPageBytes));
   return *config;
 }
 

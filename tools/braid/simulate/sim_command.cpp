@@ -81,7 +81,10 @@ int simulate_application(const Arguments& arguments, const Given& given) {
   const Result<std::string> application =
       find_application(options.command.front(), simulated_applications(), "");
   if (!application) refuse(kUsageStatus, application.error().text);
-  options.application = *application;
+  // What the kernel cannot protect the program checks.
+  const bool is_checked =
+      engine_settings(options.config, *model).page_length().bytes() < settings::kMinPageBytes;
+  options.application = is_checked ? checked_build(*application) : *application;
   warn_of_thread_variables(options);
   OutputFileOption report_file("--report", arguments.settings.report_file());
   OutputFileOption trace("--trace", arguments.trace_file, OutputFile::Existing::kEmptied);

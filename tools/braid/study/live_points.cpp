@@ -126,6 +126,8 @@ std::string only_simulated(const StudyPoint& point) {
                ? key
                : fmt::format("{} {}", key, value.is_string() ? value.get<std::string>() : value.dump());
   }
+  if (config.engine.page_bytes < settings::kMinPageBytes)
+    return fmt::format("engine.page_bytes {}", config.engine.page_bytes);
   return config.protocol == dsm::Protocol::kMgs ? "protocol mgs" : "";
 }
 
