@@ -150,6 +150,8 @@ using namespace braid::dsm::pthreads;  // NOLINT
 extern "C" {
 
 void* WRAPPED(malloc)(std::size_t bytes) {
+  // By a program's own operator new, for what the C++ library does for the runtime.
+  if (!is_for_program()) return ::malloc(bytes);
   return allocate(bytes);
 }
 void* WRAPPED(calloc)(std::size_t count, std::size_t element_bytes) {

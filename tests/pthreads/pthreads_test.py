@@ -89,6 +89,26 @@ class Pthreads(unittest.TestCase):
     def test_the_cxx_library(self):
         self.assertEqual(self.compare("cxx"), "cxx: 0 wrong\n")
 
+    def test_cxx_that_the_c_compiler_links_and_an_operator_new_of_the_program(self):
+        (self.folder / "a.cpp").write_text(
+            "#include <cstdio>\n#include <cstdlib>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\n"
+            "#ifdef OWN\nvoid* operator new(std::size_t n) { if (void* p = std::malloc(n)) return p; throw std::bad_alloc(); }\n"
+            "void operator delete(void* p) noexcept { std::free(p); }\n#endif\nstruct alignas(128) Line { char c[128]; };\n"
+            "int main() { std::string text[3]; std::vector<std::thread> t;\n"
+            "for (int i = 0; i < 3; ++i) t.emplace_back([&, i] { text[i] = std::string(90, 'a' + i); delete new Line; });\n"
+            'for (auto& x : t) x.join(); std::printf("%s\\n", (text[0] + text[1] + text[2]).substr(88, 94).c_str()); }\n')
+        for words in ((), ("-DOWN",)):
+            with self.subTest(words=words):
+                run(BIN / "braid-cc", "--pthreads", "-std=c++17", *words, "a.cpp", "-lstdc++", "-o", "a", folder=self.folder)
+                done = live(3, "./a", folder=self.folder, options=("--compute", "1", "--report", self.folder / "report.json"))
+                self.assertEqual(done.stdout, "[c0] aa" + 90 * "b" + "cc\n", done.stderr)
+
+    def test_globals_are_shared_where_the_linker_leaves_sections_out(self):
+        self.build("#include <pthread.h>\n#include <stdio.h>\nint number; static void* f(void* p) { ++number; return p; }\n"
+                   "int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0);"
+                   ' printf("%d\\n", number); return 0; }\n', "-ffunction-sections", "-Wl,--gc-sections")
+        self.assertEqual(live(2, "./a", folder=self.folder, options=("--compute", "1")).stdout, "[c0] 1\n")
+
     def test_kernels(self):
         self.assertIn("1500 nodes, 1500 inserted", self.compare("tree", 4, clusters=(1, 2, 4)))
         self.assertIn("0 out of order", self.compare("queue", 5, clusters=(1, 2, 4)))
@@ -163,8 +183,11 @@ class Pthreads(unittest.TestCase):
                 done = self.run_thread(call + ";", expect=70)
                 self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\(\) in f at a.c:\d+ is not available with "
                                               rf"--pthreads: {why}")
-        wrong = self.build("int main(void) { return 0; }\n", "-fopenmp", expect=2)
-        self.assertIn("-fopenmp: OpenMP's threads are its library's own", wrong.stderr)
+        for word, why in (("-fopenmp", "OpenMP's threads are its library's own"), ("-fopenacc", "OpenMP's threads are its library's own"),
+                          ("-fsanitize=undefined,address", "its runtime replaces malloc()")):
+            wrong = self.build("int main(void) { return 0; }\n", word, expect=2)
+            self.assertIn(f"{word}: {why}", wrong.stderr)
+        self.build("int main(void) { return 0; }\n", "-fopenmp-simd")
 
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for body, main, text in (
