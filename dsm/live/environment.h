@@ -31,7 +31,8 @@ inline constexpr const char* kProtection = "BRAID_PROTECTION";  // auto | mprote
 inline constexpr const char* kReportFd = "BRAID_REPORT_FD";     // where finish() writes one JSON object
 inline constexpr const char* kPulseFd = "BRAID_PULSE_FD";  // memory of one Pulse (pulse.h), for a watchdog
 inline constexpr const char* kRun = "BRAID_RUN";           // a name that no other run has, for dsm/once
-inline constexpr const char* kMainElsewhere = "BRAID_MAIN_ELSEWHERE";  // set: another host has cluster 0
+// Clusters of this host where others have some, for dsm/once: "2,3".
+inline constexpr const char* kHostClusters = "BRAID_HOST_CLUSTERS";
 inline constexpr const char* kDebugger = "BRAID_DEBUGGER";  // "@" and a socket's name: a debugger will attach
 inline constexpr const char* kProcessors = "BRAID_PROCESSORS";  // of the compute nodes, in their order: "2,3"
 inline constexpr const char* kConnectTimeoutMs = "BRAID_CONNECT_TIMEOUT_MS";

@@ -7,16 +7,20 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/system_error.h"
 #include "dsm/live/debugger.h"
 #include "dsm/live/environment.h"
+#include "dsm/once/courier.h"
 #include "dsm/once/fork.h"
+#include "dsm/once/image.h"
 #include "dsm/once/messages.h"
 #include "dsm/program/failure.h"
 
@@ -33,11 +37,11 @@ struct Place {
   fail("the process that watches the program's processes has gone");
 }
 
-std::vector<Place> take_places(const Origin& origin) {
-  if (!send(origin.socket, {.kind = Kind::kStart})) fail_for_warden();
-  std::vector<Place> places(origin.clusters - 1);
+std::vector<Place> take_places(int warden, std::size_t count) {
+  if (!send(warden, {.kind = Kind::kStart})) fail_for_warden();
+  std::vector<Place> places(count);
   for (Place& place : places) {
-    if (!receive(origin.socket, &place.message, &place.with)) fail_for_warden();
+    if (!receive(warden, &place.message, &place.with)) fail_for_warden();
     if (place.message.kind == Kind::kFailure) fail("{}", place.message.text.data());
   }
   return places;
@@ -109,11 +113,10 @@ void register_clone(const Origin& origin, unsigned cluster, pid_t pid) {
 
 }  // namespace
 
-unsigned clone_program(const Origin& origin) {
-  std::vector<Place> places = take_places(origin);
-  // Or each clone would write what is buffered once more.
-  (void)::fflush(nullptr);
-  stop_reading_ahead();
+namespace {
+
+// Returns in the clones: the number of its cluster; and 0 in the caller, which has none of the places.
+unsigned make_clones(const Origin& origin, std::vector<Place> places) {
   // No clone continues before all are known to the warden.
   int permission[2];
   if (::pipe(permission) != 0) fail("cannot make a pipe: {}", cause_and_cure(errno).c_str());
@@ -139,6 +142,48 @@ unsigned clone_program(const Origin& origin) {
   ::close(permission[1]);
   ::close(origin.socket);
   return 0;
+}
+
+// In the process that has become the image of cluster 0's on another host: clones it for all clusters of that host.
+unsigned clone_arrived_program() {
+  const Arrival here = arrival();
+  const Origin origin{.socket = here.socket, .warden = here.warden, .clusters = here.clusters};
+  note_standard_descriptors();
+  // Those of cluster 0, which are not here.
+  for (const char* const name : {variable::kReportFd, variable::kPulseFd}) ::unsetenv(name);
+  const unsigned cluster = make_clones(origin, take_places(origin.socket, origin.clusters));
+  if (cluster == 0) ::_exit(0);
+  return cluster;
+}
+
+// The image is of a copy, which has the memory of this process at one moment. True: this is the process of the image.
+bool send_copy(const Origin& origin) {
+  const pid_t copy = ::fork();
+  if (copy < 0) fail("cannot copy the program for other hosts: {}", cause_and_cure(errno).c_str());
+  if (copy == 0) {
+    if (write_image(origin.image)) return true;
+    ::_exit(0);
+  }
+  int status = 0;
+  while (::waitpid(copy, &status, 0) < 0 && errno == EINTR) {
+  }
+  if (status != 0) ::_exit(kFailureStatus);  // it has told why
+  ::close(origin.image);
+  send_image(origin.courier);
+  ::close(origin.courier);
+  return false;
+}
+
+}  // namespace
+
+unsigned clone_program(const Origin& origin) {
+  if (origin.courier >= 0) check_image_can_go();
+  std::vector<Place> places = take_places(origin.socket, origin.clusters - 1);
+  // Or each clone would write what is buffered once more.
+  (void)::fflush(nullptr);
+  stop_reading_ahead();
+  if (origin.courier >= 0 && send_copy(origin)) return clone_arrived_program();
+  return make_clones(origin, std::move(places));
 }
 
 }  // namespace braid::dsm::once

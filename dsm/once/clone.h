@@ -9,11 +9,14 @@ namespace braid::dsm::once {
 struct Origin {
   int socket = -1;  // to the warden; -1: the program was not started so
   pid_t warden = 0;
-  unsigned clusters = 1;
+  unsigned clusters = 1;  // of this host
+  // Where other hosts have clusters:
+  int courier = -1;  // socket to it (courier.h)
+  int image = -1;    // the file that it carries
 };
 
-// Returns in every process: the number of its cluster. Ends the process with a message if the places of the other
-// clusters cannot be had. Closes origin.socket.
+// Returns in every process, on every host: the number of its cluster. Ends the process with a message if the places of the other
+// clusters cannot be had. Closes the origin's descriptors.
 unsigned clone_program(const Origin& origin);
 
 }  // namespace braid::dsm::once

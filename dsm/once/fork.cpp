@@ -21,11 +21,6 @@ namespace braid::dsm::once {
 
 namespace {
 
-struct FileIdentity {
-  dev_t device = 0;
-  ino_t file = 0;
-  bool operator==(const FileIdentity&) const = default;
-};
 constinit std::array<FileIdentity, 3> original_streams{};
 
 void unbuffer(FILE* stream) {
@@ -39,13 +34,13 @@ void for_each_stream(void (*action)(FILE*)) {
   }
 }
 
+}  // namespace
+
 FileIdentity identity(int fd) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return {};
   return {status.st_dev, status.st_ino};
 }
-
-}  // namespace
 
 void check_first_start() {
   static bool called = false;

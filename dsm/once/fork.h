@@ -15,6 +15,14 @@ void check_single_thread();
 // process with a message if the system refuses.
 pid_t fork_orphan(pid_t group = 0);
 
+// Which file a descriptor is of. Zeros: it is none.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t file = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+FileIdentity identity(int fd);
+
 // Remembers what descriptors 0 to 2 are, before main().
 void note_standard_descriptors();
 // Whether descriptor `fd`, of 0 to 2, still is that.

@@ -18,6 +18,12 @@
 //      |                     |
 //   program 0  - clone -  program 1
 //
+// On each other host of the run it is the same, with a warden of that host and, in the place of program 0, a process that waits before
+// main(), becomes the image of program 0 when that calls start_clusters() (image.h, courier.h), is cloned for all clusters of the host,
+// and ends:
+//
+//   program 0 ── image ── courier 0 ══ network ══ fetcher ── image ── program 0 there  - clone -  program 2, program 3
+//
 // A process that dies takes along what depends on it: programs die with the warden (the kernel's death signal), the warden
 // ends a program whose stand-in's socket closes, and stand-ins end when the warden's socket closes.
 //
@@ -32,7 +38,7 @@ namespace braid::dsm {
 
 // Clones the program, whose thread must be the only one, for the other clusters. Returns in each of them: the
 // number of the cluster. Private memory is a copy, of open files and stdio's streams all but descriptors 0 to 2 are
-// shared with cluster 0. Then braid::dsm::init() joins the machine, in every cluster. Initial thread, once, before
+// shared with cluster 0; where clusters are on other hosts there must be none of these. Then braid::dsm::init() joins the machine, in every cluster. Initial thread, once, before
 // init().
 unsigned start_clusters();
 

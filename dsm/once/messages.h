@@ -14,7 +14,8 @@ enum class Kind : std::uint32_t {
   kStart,  // program to warden: the places of all other clusters are wanted
   kProgram,  // program to warden: the clone of `cluster` is `pid`; the warden sends it to the stand-in, and back
   kEnd,      // warden to stand-in: its program has ended with `wait_status`, or there will be none
-  kFailure,  // warden to program: `text` says why there are no places
+  kFailure,  // warden or courier to program: `text` says why there are no places, or why a host does not go on
+  kImage,    // program to courier: its image is there; back: all other hosts go on with it
 };
 
 struct Message {

@@ -115,49 +115,41 @@ void fill_place(std::uint32_t cluster, Message* place, Descriptors* with) {
   }
 }
 
-// By then a process that was started at the same time has come, if it is on this host.
-constexpr int kElsewhereMs = 5'000;
-
-// The warden listens from the start of cluster 0's process, which may still be to come.
-int connect_to_warden(const char* run, int timeout_ms, bool main_elsewhere) {
+// The warden listens from the start of the first cluster's process, which may still be to come.
+int connect_to_warden(const char* run, std::uint32_t first, int timeout_ms) {
   sockaddr_un address;
-  const socklen_t length = rendezvous(run, &address);
-  if (main_elsewhere) timeout_ms = std::min(timeout_ms, kElsewhereMs);
+  const socklen_t length = rendezvous(run, first, &address);
   const Instant deadline = monotonic_now() + Duration::ms(timeout_ms);
   for (;;) {
     const int socket = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (socket < 0) fail("cannot make a socket: {}", cause_and_cure(errno).c_str());
     if (::connect(socket, reinterpret_cast<sockaddr*>(&address), length) == 0) return socket;
     ::close(socket);
-    if (monotonic_now() > deadline && main_elsewhere)
-      fail(
-          "main() of this program runs once, in cluster 0, whose process is cloned for the other clusters: it cannot be for "
-          "this cluster, which is on another host; run the program on one host (`braid run --clusters N`, without --hosts)");
     if (monotonic_now() > deadline)
       fail(
-          "the process of cluster 0, which runs main(), was not there within {} ms: a larger {} gives it more time",
-          timeout_ms, variable::kConnectTimeoutMs);
+          "the process of cluster {}, of which this one is a clone, was not there within {} ms: a larger {} gives it more time",
+          first, timeout_ms, variable::kConnectTimeoutMs);
     (void)::poll(nullptr, 0, 2);
   }
 }
 
 }  // namespace
 
-socklen_t rendezvous(const char* run, sockaddr_un* address) {
+socklen_t rendezvous(const char* run, std::uint32_t first, sockaddr_un* address) {
   *address = {};
   address->sun_family = AF_UNIX;
   char* const name = address->sun_path + 1;
-  (void)::snprintf(name, sizeof address->sun_path - 1, "%s-once", run);
+  (void)::snprintf(name, sizeof address->sun_path - 1, "%s-once-%u", run, first);
   return static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + ::strlen(name));
 }
 
-void stand_in(const char* run, std::uint32_t cluster, int timeout_ms, bool main_elsewhere) {
+void stand_in(const char* run, std::uint32_t cluster, std::uint32_t first, int timeout_ms) {
   take_signals();
-  const int socket = connect_to_warden(run, timeout_ms, main_elsewhere);
+  const int socket = connect_to_warden(run, first, timeout_ms);
   Message place;
   Descriptors with;
   fill_place(cluster, &place, &with);
-  if (!send(socket, place, with)) fail("the process of cluster 0, which runs main(), has gone");
+  if (!send(socket, place, with)) fail("the process that watches the program's processes has gone");
   stand_in_at(socket);
 }
 

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -23,9 +24,9 @@
 
 namespace braid::dsm::once {
 
-int listen_for_stand_ins(const char* run) {
+int listen_for_stand_ins(const char* run, std::uint32_t first) {
   sockaddr_un address;
-  const socklen_t length = rendezvous(run, &address);
+  const socklen_t length = rendezvous(run, first, &address);
   const int fd = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   if (fd < 0) return -errno;
   if (::bind(fd, reinterpret_cast<sockaddr*>(&address), length) == 0 && ::listen(fd, kMaxClusters) == 0)
@@ -55,6 +56,7 @@ class Warden {
     sigemptyset(&children);
     sigaddset(&children, SIGCHLD);
     children_ = ::signalfd(-1, &children, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (!has_cluster_0()) return;
     places_[0].stand_in = plan.stand_in;
     places_[0].come = true;
     places_[0].program = plan.first;
@@ -66,16 +68,22 @@ class Warden {
   }
 
  private:
+  bool has_cluster_0() const { return plan_.stand_in >= 0; }
+  bool is_of_host(std::uint32_t cluster) const {
+    return std::find(plan_.clusters.begin(), plan_.clusters.end(), cluster) != plan_.clusters.end();
+  }
+
   // While programs run, and after a start that never came until every stand-in has been told so.
   bool finished() const {
-    for (unsigned k = 0; k < plan_.clusters; ++k) {
+    if ((!first_has_ended_ && !has_cluster_0()) || courier_ > 0) return false;
+    for (const unsigned k : plan_.clusters) {
       if (places_[k].program > 0 && !places_[k].ended) return false;
     }
     return started_ || all_came() || monotonic_now() > deadline_;
   }
 
   bool all_came() const {
-    for (unsigned k = 0; k < plan_.clusters; ++k) {
+    for (const unsigned k : plan_.clusters) {
       if (!places_[k].come) return false;
     }
     return true;
@@ -86,14 +94,16 @@ class Warden {
     fds[0] = {children_, POLLIN, 0};
     fds[1] = {plan_.listener, POLLIN, 0};
     fds[2] = {main_, POLLIN, 0};
-    for (unsigned k = 0; k < plan_.clusters; ++k) fds[3 + k] = {places_[k].stand_in, POLLIN, 0};
-    const bool waits = !all_came() && (wanted_ || places_[0].ended);
+    std::size_t used = 3;
+    for (const unsigned k : plan_.clusters) fds[used++] = {places_[k].stand_in, POLLIN, 0};
+    const bool waits = !all_came() && (wanted_ || first_has_ended_);
     // No pidfd, no timer: a missed signal would leave a stand-in waiting for ever, so children are looked at each second.
-    if (::poll(fds.data(), 3 + plan_.clusters, waits ? 50 : 1000) < 0) return;
+    if (::poll(fds.data(), used, waits ? 50 : 1000) < 0) return;
     if (fds[1].revents != 0) accept_stand_in();
     if (fds[2].revents != 0) take_from_program();
-    for (unsigned k = 0; k < plan_.clusters; ++k) {
-      if (fds[3 + k].revents != 0) take_from_stand_in(k);
+    used = 3;
+    for (const unsigned k : plan_.clusters) {
+      if (fds[used++].revents != 0) take_from_stand_in(k);
     }
     drain_signals();
     reap();
@@ -115,8 +125,8 @@ class Warden {
     Descriptors with;
     const bool ours = ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes) == 0 &&
                       who.uid == ::geteuid() && receive(fd, &message, &with) &&
-                      message.kind == Kind::kPlace && message.cluster > 0 &&
-                      message.cluster < plan_.clusters && !places_[message.cluster].come;
+                      message.kind == Kind::kPlace && is_of_host(message.cluster) &&
+                      !places_[message.cluster].come;
     if (!ours) {
       with.close_all();
       ::close(fd);
@@ -127,12 +137,13 @@ class Warden {
     place.come = true;
     place.message = message;
     place.with = with;
-    if (places_[0].ended && !started_) release(place);
+    if (first_has_ended_ && !started_) release(place);
   }
 
-  // There is no program for this cluster: the one of cluster 0 has ended without it.
+  // There is no program for this cluster: the one that was to be cloned has ended without it.
   void release(Place& place) {
-    if (place.stand_in >= 0) (void)send(place.stand_in, {.kind = Kind::kEnd});
+    if (place.stand_in >= 0)
+      (void)send(place.stand_in, {.kind = Kind::kEnd, .wait_status = status_without_program_});
     place.with.close_all();
   }
 
@@ -143,7 +154,7 @@ class Warden {
       main_ = -1;
     } else if (message.kind == Kind::kStart) {
       wanted_ = true;
-    } else if (message.kind == Kind::kProgram && message.cluster < plan_.clusters) {
+    } else if (message.kind == Kind::kProgram && is_of_host(message.cluster)) {
       Place& place = places_[message.cluster];
       place.program = message.pid;
       if (place.stand_in < 0) ::kill(place.program, SIGKILL);
@@ -163,7 +174,7 @@ class Warden {
   }
 
   void give_places() {
-    for (unsigned k = 1; k < plan_.clusters; ++k) {
+    for (const unsigned k : plan_.clusters) {
       if (places_[k].come && places_[k].stand_in < 0) return refuse("the process of cluster {} has gone", k);
       if (!places_[k].come && monotonic_now() > deadline_)
         return refuse("the process of cluster {} was not there within {} ms: a larger {} gives it more time",
@@ -172,7 +183,8 @@ class Warden {
     if (!all_came()) return;
     wanted_ = false;
     started_ = true;
-    for (unsigned k = 1; k < plan_.clusters; ++k) {
+    for (const unsigned k : plan_.clusters) {
+      if (k == 0) continue;  // its program has its place
       (void)send(main_, places_[k].message, places_[k].with);
       places_[k].with.close_all();
     }
@@ -193,9 +205,11 @@ class Warden {
   void reap() {
     int wait_status = 0;
     for (pid_t pid; (pid = ::waitpid(-1, &wait_status, WNOHANG)) > 0;) {
-      for (unsigned k = 0; k < plan_.clusters; ++k) {
+      for (const unsigned k : plan_.clusters) {
         if (places_[k].program == pid) end(k, wait_status);
       }
+      if (pid == courier_) courier_ = -1;
+      if (pid == plan_.first) end_first(wait_status);
     }
   }
 
@@ -204,9 +218,15 @@ class Warden {
     place.ended = true;
     if (place.stand_in >= 0)
       (void)send(place.stand_in, {.kind = Kind::kEnd, .cluster = cluster, .wait_status = wait_status});
-    if (cluster != 0 || started_) return;
-    for (unsigned k = 1; k < plan_.clusters; ++k) {
-      if (places_[k].come) release(places_[k]);
+  }
+
+  void end_first(int wait_status) {
+    first_has_ended_ = true;
+    // That of cluster 0 is told by its own stand-in.
+    if (!has_cluster_0()) status_without_program_ = wait_status;
+    if (started_ && has_cluster_0()) return;
+    for (const unsigned k : plan_.clusters) {
+      if (places_[k].program == 0 && places_[k].come) release(places_[k]);
     }
   }
 
@@ -216,6 +236,9 @@ class Warden {
   int main_;
   bool wanted_ = false;   // the program has asked for the places
   bool started_ = false;  // and has got them
+  bool first_has_ended_ = false;
+  pid_t courier_ = plan_.courier;   // -1: it has ended
+  int status_without_program_ = 0;  // of a cluster that gets no program
   std::array<Place, kMaxClusters> places_;
 };
 

@@ -40,12 +40,7 @@ std::uint64_t id_in_notes(const std::byte* notes, std::size_t bytes) {
 
 // The first object is the program.
 int look_at_program(dl_phdr_info* info, std::size_t, void* result) {
-  std::uint64_t& id = *static_cast<std::uint64_t*>(result);
-  for (int i = 0; i < info->dlpi_phnum && id == 0; ++i) {
-    const ElfW(Phdr)& header = info->dlpi_phdr[i];
-    if (header.p_type == PT_NOTE)
-      id = id_in_notes(reinterpret_cast<const std::byte*>(info->dlpi_addr + header.p_vaddr), header.p_memsz);
-  }
+  *static_cast<std::uint64_t*>(result) = build_id_of(*info);
   return 1;
 }
 
@@ -62,6 +57,16 @@ std::uint64_t hash_of_file() {
 }
 
 }  // namespace
+
+std::uint64_t build_id_of(const dl_phdr_info& object) {
+  std::uint64_t id = 0;
+  for (int i = 0; i < object.dlpi_phnum && id == 0; ++i) {
+    const ElfW(Phdr)& header = object.dlpi_phdr[i];
+    if (header.p_type == PT_NOTE)
+      id = id_in_notes(reinterpret_cast<const std::byte*>(object.dlpi_addr + header.p_vaddr), header.p_memsz);
+  }
+  return id;
+}
 
 std::uint64_t build_id() {
   std::uint64_t id = 0;

@@ -13,6 +13,7 @@ import sys
 import time
 import unittest
 
+from programs import PTHREADS
 from runs import PROGRAMS, finish, script, wait_until
 from ssh_network import MOST_SECONDS_TO_END, SshHostsTest, missing
 
@@ -49,13 +50,15 @@ class SshHosts(SshHostsTest):
                 self.assertIn("verified", run.stdout)
         self.expect_nothing_left()
 
-    def test_a_program_whose_main_runs_once_is_for_one_host(self):
+    def test_a_program_whose_main_runs_once(self):
         source = self.folder / "threads.c"
-        source.write_text("#include <pthread.h>\nstatic void* f(void* p) { return p; }\n"
-                          "int main(void) { pthread_t t; return pthread_create(&t, 0, f, 0) || pthread_join(t, 0); }\n")
+        source.write_text(PTHREADS)
         subprocess.run([f"{BIN}/braid-cc", "--pthreads", "-O1", str(source), "-o", str(self.folder / "threads")], check=True)
-        self.expect_end(self.braid.start(*self.options, "--compute", "1", str(self.folder / "threads")), 70,
-                        "which is on another host; run the program on one host")
+        for slots in ("1", "2"):
+            with self.subTest(slots):
+                run = self.braid.run(*self.options, "--per-host", slots, "--compute", "1", str(self.folder / "threads"))
+                self.assertEqual((run.returncode, run.stdout), (0, "[c0] 0 wrong, total right\n"), run.stderr)
+        self.expect_nothing_left()
 
     def test_long_paths_that_lose_packets(self):
         for program, *arguments in (("jacobi", "--size", "128", "--iterations", "3"), ("tsp", "--cities", "9"),

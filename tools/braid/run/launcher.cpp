@@ -146,7 +146,8 @@ Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned c
   if (options_.debugger) config.start_timeout_ms = settings::kDayMs;
   Environment variables = plan_environment(config, cluster, node.service, node.report.get(), pulse->fd());
   variables.emplace_back(dsm::variable::kRun, run_name_);
-  if (clusters().front() != 0) variables.emplace_back(dsm::variable::kMainElsewhere, "1");
+  if (plans_.size() < config_.clusters)
+    variables.emplace_back(dsm::variable::kHostClusters, text_of_processors(clusters()));
   if (const auto placed = processors_.find(cluster); placed != processors_.end())
     variables.emplace_back(dsm::variable::kProcessors, text_of_processors(placed->second));
   variables.insert(variables.end(), options_.exported.begin(), options_.exported.end());
