@@ -6,13 +6,14 @@ hosts are addresses of the loopback network, which needs no right. (ssh_hosts_te
 """
 
 import pathlib
+import shutil
 import subprocess
 import sys
 import tempfile
 import unittest
 
 from programs import PTHREADS
-from runs import Command, node_between
+from runs import Command, may_fix_addresses, node_between
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO, THREE = "127.0.0.1,127.0.0.2", "127.0.0.1:2,127.0.0.2:3,127.0.0.3"
@@ -144,6 +145,8 @@ class OnceHosts(unittest.TestCase):
     def run_on(self, hosts, *program, options=()):
         return self.braid.run("--quiet", "--hosts", hosts, "--compute", "1", *options, *program)
 
+    @unittest.skipUnless(shutil.which("m4"), "m4 is not installed")
+    @unittest.skipUnless(may_fix_addresses(), "personality() is refused here")
     def test_a_parmacs_program_has_all_that_main_has_left_to_it(self):
         for hosts, nodes in ((TWO, 2), (THREE, 6)):
             program = self.build(f"once{nodes}.C.in", PARMACS.replace("NODES", str(nodes)), ("braid", "parmacs"))
@@ -153,6 +156,7 @@ class OnceHosts(unittest.TestCase):
                     total = 1024 * sum(range(1024))
                     self.assertEqual((run.returncode, run.stdout), (0, f"[c0] 0 wrong, sum {total} of {nodes}\n"), run.stderr)
 
+    @unittest.skipUnless(may_fix_addresses(), "personality() is refused here")
     def test_a_pthread_program(self):
         program = self.build("threads.c", PTHREADS, ("braid-cc", "--pthreads"))
         for hosts in (TWO, THREE):
@@ -160,6 +164,7 @@ class OnceHosts(unittest.TestCase):
                 run = self.run_on(hosts, program)
                 self.assertEqual((run.returncode, run.stdout), (0, "[c0] 0 wrong, total right\n"), run.stderr)
 
+    @unittest.skipUnless(may_fix_addresses(), "personality() is refused here")
     def test_what_cannot_go_is_named(self):
         program = self.build("refused.c", REFUSED, ("braid-cc",), "-pthread")
         for how, words in (("descriptor", "(/etc/passwd) is open when the other clusters start"),
@@ -177,6 +182,7 @@ class OnceHosts(unittest.TestCase):
                     self.assertEqual((here.returncode, sorted(here.stdout.splitlines())),
                                      (0, ["[c0] cluster 0 goes on", "[c1] cluster 1 goes on"]), here.stderr)
 
+    @unittest.skipUnless(may_fix_addresses(), "personality() is refused here")
     def test_hosts_with_different_builds_are_refused_before_main_starts_them(self):
         ours = self.build("build1.c", REFUSED, ("braid-cc",), "-pthread")
         self.build("build2.c", REFUSED.replace("goes on", "went on"), ("braid-cc",), "-pthread")
@@ -198,6 +204,7 @@ except FileExistsError:
         self.assertEqual((run.returncode, run.stdout), (70, ""), run.stderr)
         self.assertIn("personality() is refused here: Operation not permitted", run.stderr)
 
+    @unittest.skipUnless(may_fix_addresses(), "personality() is refused here")
     def test_a_main_that_ends_before_the_others_begin_ends_the_run(self):
         program = self.build("early.c", REFUSED, ("braid-cc",), "-pthread")
         for how, status in (("nothing", 0), ("status", 9)):

@@ -77,6 +77,11 @@ def finish(run):
     return out, err
 
 
+def may_fix_addresses():
+    """Whether a program may start without randomised addresses; some containers forbid it."""
+    return subprocess.run(["setarch", "--addr-no-randomize", "true"], stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def processes_of(program, *words):
     """Living processes of this program that have all these words in their command line."""
     found = []

@@ -14,7 +14,7 @@ import time
 import unittest
 
 from programs import PTHREADS
-from runs import PROGRAMS, finish, script, wait_until
+from runs import PROGRAMS, finish, may_fix_addresses, script, wait_until
 from ssh_network import MOST_SECONDS_TO_END, SshHostsTest, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
@@ -50,6 +50,7 @@ class SshHosts(SshHostsTest):
                 self.assertIn("verified", run.stdout)
         self.expect_nothing_left()
 
+    @unittest.skipUnless(may_fix_addresses(), "personality() is refused here")
     def test_a_program_whose_main_runs_once(self):
         source = self.folder / "threads.c"
         source.write_text(PTHREADS)
