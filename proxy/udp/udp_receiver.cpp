@@ -68,7 +68,8 @@ void UdpReceiver::ask_kernel(std::size_t wanted) {
     messages_[i].msg_hdr.msg_controllen = kControlBytes;
   }
   const int count = take_from_kernel(wanted);
-  expected_ = count == static_cast<int>(wanted) ? std::min(2 * wanted, kMaxBurst) : 1;
+  const auto came = static_cast<std::size_t>(std::max(count, 1));
+  expected_ = count == static_cast<int>(wanted) ? std::min(2 * came, kMaxBurst) : came;
   if (count < 0) {
     if (is_old(errno)) drain_errors();
     return;

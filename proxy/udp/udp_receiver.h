@@ -66,8 +66,8 @@ class UdpReceiver {
   std::array<Arrived, kMaxBurst> arrived_{};
   std::size_t arrived_count_ = 0;
   std::size_t next_ = 0;  // the first that is not taken whole
-  // How many messages the next call asks for: twice as many while all that were asked for come. A call for more than
-  // one looks for a second before it returns the first.
+  // How many messages the next call asks for: as many as came, twice as many if all that were asked for came. A call for
+  // more than one looks for a second before it returns the first.
   std::size_t expected_ = 1;
   std::array<mmsghdr, kMaxBurst> messages_{};
   std::array<iovec, kMaxBurst> vectors_{};
