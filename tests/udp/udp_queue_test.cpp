@@ -198,27 +198,26 @@ TEST(UdpQueue, ClosedPortIsCountedAndHarmsNoOtherPeer) {
   EXPECT_EQ(from->transmit_drops(), 0u);
 }
 
-// What a stranger sends with any kernel program.
+// What any program of the kernel's sockets may send.
 TEST(UdpQueue, EmptyAndTooLongDatagramsAreIgnored) {
   const UdpEnd b = end(2);
   const auto to = open(b);
-  const int stranger = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  ASSERT_GE(stranger, 0);
+  const int other = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ASSERT_GE(other, 0);
   const sockaddr_in address{.sin_family = AF_INET,
                             .sin_port = htons(b.port),
                             .sin_addr = {htonl(b.address.value())},
                             .sin_zero = {}};
   std::vector<std::byte> bytes(60'000);
   const auto send_bytes = [&](std::size_t n) {
-    return ::sendto(stranger, bytes.data(), n, 0, reinterpret_cast<const sockaddr*>(&address),
-                    sizeof address);
+    return ::sendto(other, bytes.data(), n, 0, reinterpret_cast<const sockaddr*>(&address), sizeof address);
   };
   ASSERT_EQ(send_bytes(0), 0);
   ASSERT_EQ(send_bytes(60'000), 60'000);
   ASSERT_EQ(send_bytes(9014 - 42 + 1), 9014 - 42 + 1);
   for (std::uint32_t b2 = 8; b2 < 100; ++b2) bytes[b2] = test::pattern(0, b2);
   ASSERT_EQ(send_bytes(100), 100);
-  ::close(stranger);
+  ::close(other);
   const std::vector<Arrival> arrivals = take(*to, 1);
   ASSERT_EQ(arrivals.size(), 1u);
   EXPECT_EQ(arrivals[0].bytes, 100u);
