@@ -29,6 +29,8 @@ class LinkQueues {
   static constexpr int kBurstsPerTurn = 4;
   // Buffers of the first burst: most turns send a frame or two, and to reserve more of them takes longer.
   static constexpr std::size_t kFirstBurst = 2;
+  // A burst ends with the frame that reaches it: the other end begins on long frames while more are written and sealed.
+  static constexpr std::size_t kBurstBytes = 65'000;
 
   // Each queue is of one of `links` links and has room for frames of `frame_bytes`.
   LinkQueues(std::vector<LinkQueue> queues, std::size_t links, std::uint32_t frame_bytes)
@@ -62,18 +64,19 @@ class LinkQueues {
       std::size_t wanted = kFirstBurst;
       for (int burst = 0; burst < kBurstsPerTurn; ++burst) {
         const std::size_t offered = nic->reserve(std::span(leaving_).first(wanted));
-        std::size_t used = 0;
-        while (used < offered) {
+        std::size_t used = 0, bytes = 0;
+        while (used < offered && bytes < kBurstBytes) {
           const std::size_t length =
               write(LinkId(link), MutableBytes{leaving_[used].data, leaving_[used].capacity});
           if (length == 0) break;
           leaving_[used].length = static_cast<std::uint32_t>(length);
+          bytes += length;
           ++used;
         }
         if (used > 0) nic->commit(std::span(leaving_).first(used));
         frames += static_cast<int>(used);
         if (used < offered) prefetch_to_write(leaving_[used]);
-        if (used < wanted) break;
+        if (used < wanted && bytes < kBurstBytes) break;
         wanted = kMaxBurst;
       }
     }
