@@ -189,6 +189,24 @@ class Pthreads(unittest.TestCase):
             self.assertIn(f"{word}: {why}", wrong.stderr)
         self.build("int main(void) { return 0; }\n", "-fopenmp-simd")
 
+    def test_atomic_instructions_of_inline_assembly_are_refused_with_their_place(self):
+        if not (BIN.parent / "lib" / "braid_assembly.so").exists():
+            self.skipTest("this build has no compiler plug-in")
+        for code, name in (('"lock; xaddl %0, %1" : "+r"(r), "+m"(word) :: "memory"', "lock xaddl"),
+                           (r'"1:\tLOCK\n\tcmpxchgl %2, %1\n\tjnz 1b" : "+a"(r), "+m"(word) : "r"(2) : "memory"', "lock cmpxchgl"),
+                           ('"xchgl %0, %1" : "+r"(r), "+m"(word) :: "memory"', "xchgl"),
+                           ('"xchg %0, (%1)" : "+r"(r) : "r"(&word) : "memory"', "xchg")):
+            for level in ("-O0", "-O2"):
+                with self.subTest(code=code, level=level):
+                    wrong = self.build(f"int word;\nint main(void) {{ int r = 1;\n__asm__ volatile({code});\nreturn r; }}\n", level,
+                                       expect=1)
+                    self.assertRegex(wrong.stderr, rf"a.c:3:\d+: error: inline assembly with .{name}. is atomic in one cluster alone: use")
+        # What orders accesses, and what is of registers alone.
+        self.build("#include <stdio.h>\nint main(void) { int a = 1, b = 2;\n"
+                   '__asm__ volatile("lock; addl $0, 0(%%rsp)" ::: "memory", "cc"); __asm__ volatile("mfence; rep; nop" ::: "memory");\n'
+                   '__asm__("xchgl %0, %1" : "+r"(a), "+r"(b)); printf("%d %d\\n", a, b); return 0; }\n')
+        self.assertEqual(live(2, "./a", folder=self.folder).stdout, "[c0] 2 1\n")
+
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for body, main, text in (
                 ("pthread_mutex_lock(&m); pthread_mutex_lock(&m);", "", r"in f at a.c:\d+: the calling thread has this mutex already"),
