@@ -10,13 +10,13 @@ if(NOT TARGET braid_pthreads OR BRAID_SANITIZE)
   return()
 endif()
 
-# The programs' compiler plug-in, where that of charged ones can be built.
+# The compiler plug-in of pthread programs, where that of charged ones can be built.
 if(TARGET braid_charge_pass)
-  add_library(braid_assembly_pass MODULE ${PROJECT_SOURCE_DIR}/dsm/pthreads/atomic_assembly.cpp)
-  set_target_properties(braid_assembly_pass PROPERTIES PREFIX "" OUTPUT_NAME braid_assembly
+  add_library(braid_pthreads_pass MODULE ${PROJECT_SOURCE_DIR}/dsm/pthreads/compiler_plugin.cpp)
+  set_target_properties(braid_pthreads_pass PROPERTIES PREFIX "" OUTPUT_NAME braid_pthreads
     LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/lib)
-  target_include_directories(braid_assembly_pass SYSTEM PRIVATE $<TARGET_PROPERTY:braid_charge_pass,INCLUDE_DIRECTORIES>)
-  target_compile_options(braid_assembly_pass PRIVATE $<TARGET_PROPERTY:braid_charge_pass,COMPILE_OPTIONS>)
+  target_include_directories(braid_pthreads_pass SYSTEM PRIVATE $<TARGET_PROPERTY:braid_charge_pass,INCLUDE_DIRECTORIES>)
+  target_compile_options(braid_pthreads_pass PRIVATE $<TARGET_PROPERTY:braid_charge_pass,COMPILE_OPTIONS>)
 endif()
 
 # braid_pthreads_object(name WRAPPED files... WHOLE targets... LIBRARIES targets...): makes lib/<name>.o of the members of WHOLE,

@@ -1,6 +1,9 @@
 // Atomic operations of programs. They are compiled as calls (-fno-inline-atomics), which are carried out as they stand while
 // the program has one cluster, and under a guard of the address with several: so they are in one order, and acquire and
 // release, whatever order the program asks for.
+//
+// Volatile accesses stay what they are. A thread that waits for a variable reads it again and again, and passes the guard of
+// its address now and then; who writes one passes it afterwards. The calls are inserted by compiler_plugin.cpp.
 #include <string.h>
 
 #include <cstddef>
@@ -71,6 +74,12 @@ bool compare_exchange(volatile Integer* object, Integer* expected, Integer desir
   return false;
 }
 
+// What was written before is there for those who do so afterwards.
+void pass_guard(const volatile void* object) {
+  if (!needs_guard(object)) return;
+  on_private([=] { const Guard guard(atomic_guard_of(object)); });
+}
+
 // Objects of other sizes: structures.
 void copy_under_guard(const volatile void* guarded, void* to, const void* from, std::size_t bytes) {
   on_private([=] {
@@ -129,6 +138,19 @@ namespace p = braid::dsm::pthreads;
   BRAID_FETCH(type, size, nand, ~(was & operand))
 
 extern "C" {
+
+// Of a thread of the host. Waiting for a variable takes so many reads for nothing; other uses pass a guard that seldom.
+inline constexpr unsigned kReadsOfAGuard = 64;
+
+void braid_volatile_read(const volatile void* object) noexcept;
+void braid_volatile_read(const volatile void* object) noexcept {
+  static thread_local unsigned reads = 0;
+  if (++reads % kReadsOfAGuard == 0) p::pass_guard(object);
+}
+void braid_volatile_written(const volatile void* object) noexcept;
+void braid_volatile_written(const volatile void* object) noexcept {
+  p::pass_guard(object);
+}
 
 BRAID_ATOMICS(std::uint8_t, 1)
 BRAID_ATOMICS(std::uint16_t, 2)

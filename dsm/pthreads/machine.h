@@ -9,7 +9,7 @@
 //   time.cpp         virtual time; of programs for simulation only, as
 //   output.cpp       stdio
 //   memory.cpp       malloc() and what allocates by it, operator new
-//   atomics.cpp      atomic operations
+//   atomics.cpp      atomic operations, and what volatile accesses call (compiler_plugin.cpp, of the programs)
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
 //   refused.cpp      what is refused by name

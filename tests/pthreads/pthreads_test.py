@@ -16,6 +16,7 @@ import unittest
 
 BIN = pathlib.Path(sys.argv[1]).resolve()
 FOLDER = pathlib.Path(sys.argv[2]).resolve()
+PLUGIN = BIN.parent / "lib" / "braid_pthreads.so"
 
 
 def run(*words, folder, expect=0, env=None):
@@ -71,6 +72,13 @@ class Pthreads(unittest.TestCase):
 
     def test_mutexes_and_conditions_in_any_number_and_anywhere(self):
         self.assertEqual(self.compare("objects"), "objects: 0 wrong\n")
+
+    def test_threads_wait_for_volatile_variables(self):
+        if not PLUGIN.exists():
+            self.skipTest("this build has no compiler plug-in")
+        self.assertEqual(self.compare("volatiles", clusters=(2, 3)), "volatiles: 24 counted, 0 wrong\n")
+        done = live(3, "./volatiles", folder=self.folder, options=("--protocol", "lazy", "--compute", "2"))
+        self.assertEqual(done.stdout, "[c0] volatiles: 24 counted, 0 wrong\n", done.stderr)
 
     def test_the_report_names_the_global_and_the_allocation_that_a_lock_is(self):
         loop = "for (int i = 0; i < 300; ++i) {{ pthread_mutex_lock({0}); ++number; usleep(100); pthread_mutex_unlock({0}); }}"
@@ -190,7 +198,7 @@ class Pthreads(unittest.TestCase):
         self.build("int main(void) { return 0; }\n", "-fopenmp-simd")
 
     def test_atomic_instructions_of_inline_assembly_are_refused_with_their_place(self):
-        if not (BIN.parent / "lib" / "braid_assembly.so").exists():
+        if not PLUGIN.exists():
             self.skipTest("this build has no compiler plug-in")
         for code, name in (('"lock; xaddl %0, %1" : "+r"(r), "+m"(word) :: "memory"', "lock xaddl"),
                            (r'"1:\tLOCK\n\tcmpxchgl %2, %1\n\tjnz 1b" : "+a"(r), "+m"(word) : "r"(2) : "memory"', "lock cmpxchgl"),

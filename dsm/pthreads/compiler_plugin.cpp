@@ -1,8 +1,12 @@
-// A GCC plug-in for pthread programs that refuses atomic instructions in inline assembly: such an instruction is atomic in its
-// own cluster's copy of a page alone. The compiler's own atomics become calls (atomics.cpp).
+// A GCC plug-in for what pthread programs do about order without calling anybody. The compiler's own atomics become calls
+// (atomics.cpp) without it.
 //
-// Of x86: an instruction with the prefix lock, and xchg with memory, which has it always. Code often orders its accesses by one
-// whose operand is the top of the stack; that stays.
+// Atomic instructions in inline assembly are refused: one is atomic in its own cluster's copy of a page alone. Of x86: an
+// instruction with the prefix lock, and xchg with memory, which has it always. Code often orders its accesses by one whose
+// operand is the top of the stack; that stays.
+//
+// Threads wait for volatile variables that others write. A call before each volatile read, and one behind each volatile write
+// (atomics.cpp), sees to it that the one comes to see the other.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -20,8 +24,12 @@
 
 #include <context.h>
 #include <diagnostic-core.h>
+#include <fold-const.h>
 #include <gimple-iterator.h>
+#include <gimplify-me.h>
+#include <gimplify.h>
 #include <plugin-version.h>
+#include <tree-cfg.h>
 #include <tree-pass.h>
 
 // GCC loads no plug-in without it. The project's licence, Apache 2.0, is compatible with GCC's, GPL 3.
@@ -90,9 +98,9 @@ std::string atomic_instruction_of(const gasm* assembly) {
   return {};
 }
 
-class Pass final : public gimple_opt_pass {
+class RefuseAtomicAssembly final : public gimple_opt_pass {
  public:
-  Pass() : gimple_opt_pass(kData, g) {}
+  RefuseAtomicAssembly() : gimple_opt_pass(kData, g) {}
 
   unsigned execute(function* f) override {
     basic_block block;
@@ -116,6 +124,75 @@ class Pass final : public gimple_opt_pass {
       GIMPLE_PASS, "braid_assembly", OPTGROUP_NONE, TV_NONE, PROP_cfg, 0, 0, 0, 0};
 };
 
+// Nobody else has an address of it.
+bool is_private(tree variable) {
+  if (!DECL_P(variable)) return false;
+  if (VAR_P(variable) && DECL_THREAD_LOCAL_P(variable)) return true;
+  return !is_global_var(variable) && !TREE_ADDRESSABLE(variable);
+}
+
+bool is_volatile_memory(tree operand) {
+  if (operand == NULL_TREE || !TREE_THIS_VOLATILE(operand)) return false;
+  if (!DECL_P(operand) && !handled_component_p(operand) && TREE_CODE(operand) != MEM_REF) return false;
+  tree const base = get_base_address(operand);
+  return base != NULL_TREE && !is_private(base);
+}
+
+class TellVolatileAccesses final : public gimple_opt_pass {
+ public:
+  TellVolatileAccesses() : gimple_opt_pass(kData, g) {}
+
+  unsigned execute(function* f) override {
+    tree const signature = build_function_type_list(void_type_node, ptr_type_node, NULL_TREE);
+    tree const read = build_fn_decl("braid_volatile_read", signature);
+    tree const written = build_fn_decl("braid_volatile_written", signature);
+    TREE_NOTHROW(read) = TREE_NOTHROW(written) = 1;
+    basic_block block;
+    FOR_EACH_BB_FN(block, f) {
+      for (gimple_stmt_iterator at = gsi_start_bb(block); !gsi_end_p(at); gsi_next(&at)) {
+        gimple* const s = gsi_stmt(at);
+        if (gimple_clobber_p(s)) continue;
+        if (gimple_assign_single_p(s) && is_volatile_memory(gimple_assign_rhs1(s)))
+          gsi_insert_before(&at, call(read, s, gimple_assign_rhs1(s), at), GSI_SAME_STMT);
+        tree const target = target_of(s);
+        if (is_volatile_memory(target) && !stmt_ends_bb_p(s))
+          gsi_insert_after(&at, call(written, s, target, at), GSI_NEW_STMT);
+      }
+    }
+    return 0;
+  }
+
+ private:
+  static tree target_of(gimple* s) {
+    if (is_gimple_assign(s)) return gimple_assign_lhs(s);
+    return is_gimple_call(s) ? gimple_call_lhs(s) : NULL_TREE;
+  }
+  // With the address of what the statement accesses, which is computed before it.
+  static gcall* call(tree function, gimple* s, tree accessed, gimple_stmt_iterator& at) {
+    while (TREE_CODE(accessed) == BIT_FIELD_REF ||
+           (TREE_CODE(accessed) == COMPONENT_REF && DECL_BIT_FIELD(TREE_OPERAND(accessed, 1))))
+      accessed = TREE_OPERAND(accessed, 0);
+    tree const address = fold_convert(ptr_type_node, build_fold_addr_expr(unshare_expr(accessed)));
+    gcall* const made = gimple_build_call(
+        function, 1, force_gimple_operand_gsi(&at, address, true, NULL_TREE, true, GSI_SAME_STMT));
+    gimple_set_location(made, gimple_location(s));
+    return made;
+  }
+
+  static constexpr pass_data kData = {
+      GIMPLE_PASS, "braid_volatile", OPTGROUP_NONE, TV_NONE, PROP_cfg, 0, 0, 0, 0};
+};
+
+// Every function goes through it once, optimised or not.
+void add_pass(const char* plugin, gimple_opt_pass* pass) {
+  register_pass_info where;
+  where.pass = pass;
+  where.reference_pass_name = "cfg";
+  where.ref_pass_instance_number = 1;
+  where.pos_op = PASS_POS_INSERT_AFTER;
+  register_callback(plugin, PLUGIN_PASS_MANAGER_SETUP, NULL, &where);
+}
+
 }  // namespace
 }  // namespace braid::dsm::pthreads
 
@@ -125,12 +202,8 @@ int plugin_init(plugin_name_args* info, plugin_gcc_version* version) {
           gcc_version.basever, version->basever);
     return 1;
   }
-  // Every function goes through it once, optimised or not.
-  register_pass_info where;
-  where.pass = new braid::dsm::pthreads::Pass();
-  where.reference_pass_name = "cfg";
-  where.ref_pass_instance_number = 1;
-  where.pos_op = PASS_POS_INSERT_AFTER;
-  register_callback(info->base_name, PLUGIN_PASS_MANAGER_SETUP, NULL, &where);
+  using namespace braid::dsm::pthreads;
+  add_pass(info->base_name, new RefuseAtomicAssembly());
+  add_pass(info->base_name, new TellVolatileAccesses());
   return 0;
 }
