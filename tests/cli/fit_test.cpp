@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "settings/views/yaml.h"
+#include "tests/base/temporary_folder.h"
 #include "tools/braid/study/figures.h"
 
 namespace braid::cli {
@@ -17,7 +18,8 @@ namespace {
 using testing::HasSubstr;
 
 std::string problem_of(const std::string& yaml) {
-  const std::string path = testing::TempDir() + "/targets.yaml";
+  const TemporaryFolder folder;
+  const std::string path = folder / "targets.yaml";
   std::ofstream(path) << yaml;
   const Result<FitConfig> config = load_fit(path);
   return config.ok() ? "" : config.error().text;

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <fstream>
 #include <set>
 
+#include "tests/base/temporary_folder.h"
 #include "tools/braid/study/progress.h"
 #include "tools/braid/study/task_file.h"
 
@@ -96,11 +96,11 @@ TEST(TaskOutcomes, AreReadFromWhatATaskSays) {
   jobs.start_next(at(0_s));
   jobs.finish(0, took(1));
   jobs.fail(1, "exited: why");
-  const std::string log = ::testing::TempDir() + "braid-task.log";
+  const TemporaryFolder folder;
+  const std::string log = folder / "task.log";
   std::ofstream(log) << "other words\n" << describe_outcomes(jobs);
   const std::map<std::string, std::string> wanted = {{jobs[0].name, ""}, {jobs[1].name, "exited: why"}};
   EXPECT_EQ(outcomes_in(log), wanted);
-  std::remove(log.c_str());
 }
 
 TEST(Jobs, HasAtLeastOneSlotAndNoMoreThanJobs) {

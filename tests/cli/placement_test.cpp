@@ -18,6 +18,7 @@
 #include <string_view>
 
 #include "base/processors.h"
+#include "tests/base/temporary_folder.h"
 #include "tools/braid/run/core_claims.h"
 #include "tools/braid/run/place_here.h"
 #include "tools/braid/run/plan.h"
@@ -204,15 +205,14 @@ class NearANic : public testing::Test {
       text += "</object>\n";
     }
     text += "</object>\n</topology>\n";
-    path_ = testing::TempDir() + "/braid_placement_nic.xml";
-    std::ofstream(path_) << text;
-    Result<HostProcessors> host = read_topology({}, {"ens1", "ens9"}, {.xml = path_});
+    const TemporaryFolder folder;
+    const std::string path = folder / "topology.xml";
+    std::ofstream(path) << text;
+    Result<HostProcessors> host = read_topology({}, {"ens1", "ens9"}, {.xml = path});
     ASSERT_TRUE(host.ok()) << host.error().text;
     host_ = *host;
   }
-  void TearDown() override { std::remove(path_.c_str()); }
 
-  std::string path_;
   HostProcessors host_;
 };
 
