@@ -3,8 +3,7 @@
 // release, whatever order the program asks for.
 //
 // Volatile accesses stay what they are. A thread that waits for a variable reads it again and again, and passes the guard of
-// its address now and then; who writes one has the guard meanwhile, or an atomic operation of another cluster could write what
-// it has read before. The calls are inserted by compiler_plugin.cpp.
+// its address now and then; who writes one passes it afterwards. The calls are inserted by compiler_plugin.cpp.
 #include <string.h>
 
 #include <cstddef>
@@ -75,11 +74,10 @@ bool compare_exchange(volatile Integer* object, Integer* expected, Integer desir
   return false;
 }
 
-void take_guard(const volatile void* object) {
-  if (needs_guard(object)) on_private([=] { calling_node_of("pthread").lock(atomic_guard_of(object)); });
-}
-void free_guard(const volatile void* object) {
-  if (needs_guard(object)) on_private([=] { calling_node_of("pthread").unlock(atomic_guard_of(object)); });
+// What was written before is there for those who do so afterwards.
+void pass_guard(const volatile void* object) {
+  if (!needs_guard(object)) return;
+  on_private([=] { const Guard guard(atomic_guard_of(object)); });
 }
 
 // Objects of other sizes: structures.
@@ -147,17 +145,11 @@ inline constexpr unsigned kReadsOfAGuard = 64;
 void braid_volatile_read(const volatile void* object) noexcept;
 void braid_volatile_read(const volatile void* object) noexcept {
   static thread_local unsigned reads = 0;
-  if (++reads % kReadsOfAGuard != 0) return;
-  p::take_guard(object);
-  p::free_guard(object);
-}
-void braid_volatile_writes(const volatile void* object) noexcept;
-void braid_volatile_writes(const volatile void* object) noexcept {
-  p::take_guard(object);
+  if (++reads % kReadsOfAGuard == 0) p::pass_guard(object);
 }
 void braid_volatile_written(const volatile void* object) noexcept;
 void braid_volatile_written(const volatile void* object) noexcept {
-  p::free_guard(object);
+  p::pass_guard(object);
 }
 
 BRAID_ATOMICS(std::uint8_t, 1)

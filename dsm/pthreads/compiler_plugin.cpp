@@ -5,8 +5,8 @@
 // instruction with the prefix lock, and xchg with memory, which has it always. Code often orders its accesses by one whose
 // operand is the top of the stack; that stays.
 //
-// Threads wait for volatile variables that others write. A call before each volatile read, and two around each volatile write
-// (atomics.cpp), see to it that the one comes to see the other.
+// Threads wait for volatile variables that others write. A call before each volatile read, and one behind each volatile write
+// (atomics.cpp), sees to it that the one comes to see the other.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -145,9 +145,8 @@ class TellVolatileAccesses final : public gimple_opt_pass {
   unsigned execute(function* f) override {
     tree const signature = build_function_type_list(void_type_node, ptr_type_node, NULL_TREE);
     tree const read = build_fn_decl("braid_volatile_read", signature);
-    tree const writes = build_fn_decl("braid_volatile_writes", signature);
     tree const written = build_fn_decl("braid_volatile_written", signature);
-    TREE_NOTHROW(read) = TREE_NOTHROW(writes) = TREE_NOTHROW(written) = 1;
+    TREE_NOTHROW(read) = TREE_NOTHROW(written) = 1;
     basic_block block;
     FOR_EACH_BB_FN(block, f) {
       for (gimple_stmt_iterator at = gsi_start_bb(block); !gsi_end_p(at); gsi_next(&at)) {
@@ -156,15 +155,8 @@ class TellVolatileAccesses final : public gimple_opt_pass {
         if (gimple_assign_single_p(s) && is_volatile_memory(gimple_assign_rhs1(s)))
           gsi_insert_before(&at, call(read, s, gimple_assign_rhs1(s), at), GSI_SAME_STMT);
         tree const target = target_of(s);
-        if (!is_volatile_memory(target) || stmt_ends_bb_p(s)) continue;
-        gcall* const begin = call(writes, s, target, at);
-        gcall* const end = call(written, s, target, at);
-        // What a function returns is written by its call.
-        if (is_gimple_call(s))
-          gsi_insert_after(&at, begin, GSI_NEW_STMT);
-        else
-          gsi_insert_before(&at, begin, GSI_SAME_STMT);
-        gsi_insert_after(&at, end, GSI_NEW_STMT);
+        if (is_volatile_memory(target) && !stmt_ends_bb_p(s))
+          gsi_insert_after(&at, call(written, s, target, at), GSI_NEW_STMT);
       }
     }
     return 0;
