@@ -5,7 +5,6 @@
 """
 
 import json
-import os
 import pathlib
 import re
 import signal
@@ -14,37 +13,18 @@ import sys
 import tempfile
 import unittest
 
+from simulated_runs import SMALL, Simulator
+
 BIN = pathlib.Path(sys.argv[1])
 BUILD = pathlib.Path(sys.argv[2])
 
 
-def sim(*words, expect=0, environment=None, before=None):
-    """Runs `braid sim words`, `before` in the process that becomes it; returns (report, output, errors)."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder, "report.json")
-        run = subprocess.run([BIN / "braid", "sim", "--report", report, *words], capture_output=True, text=True,
-                             timeout=120, env={**os.environ, **(environment or {})}, check=False,
-                             preexec_fn=before)
-        if expect is not None and run.returncode != expect:
-            raise AssertionError(f"status {run.returncode}\n{run.stdout}\n{run.stderr}")
-        text = report.read_text() if report.is_file() else ""
-        return json.loads(text) if text else None, run.stdout, run.stderr
+sim = Simulator(BIN)
 
 
 class Programs(unittest.TestCase):
-    SMALL = {
-        "jacobi": ["--size", "96", "--iterations", "4"],
-        "matmul": ["--size", "64"],
-        "gauss": ["--size", "64"],
-        "tsp": ["--cities", "7"],
-        "fft": ["--points", "4096"],
-        "unstructured": ["--nodes", "300", "--edges", "1800", "--iterations", "2"],
-        "barnes": ["--bodies", "100", "--iterations", "2"],
-        "water": ["--molecules", "27", "--iterations", "1"],
-    }
-
     def test_each_result_is_right_on_every_machine(self):
-        for name, arguments in self.SMALL.items():
+        for name, arguments in SMALL.items():
             for clusters, compute, proxies in ((1, 4, 1), (2, 2, 1), (4, 1, 1), (2, 3, 2)):
                 with self.subTest(program=name, clusters=clusters, compute=compute):
                     report, output, _ = sim("--clusters", str(clusters), "--compute", str(compute), "--proxies",
@@ -56,7 +36,7 @@ class Programs(unittest.TestCase):
                     self.assertEqual(report["messages"]["retransmissions"], 0)
 
     def test_each_result_is_right_with_the_lazy_protocol(self):
-        for name, arguments in self.SMALL.items():
+        for name, arguments in SMALL.items():
             for clusters, compute in ((4, 1), (2, 2)):
                 with self.subTest(program=name, clusters=clusters, compute=compute):
                     shape = ("--clusters", str(clusters), "--compute", str(compute))
@@ -71,7 +51,7 @@ class Programs(unittest.TestCase):
         _, _, errors = sim("--clusters", "1", "jacobi", "256", "512", expect=None)
         self.assertIn("jacobi: '256' is not expected; see 'jacobi --help'", errors)
     def test_each_result_is_right_with_the_papers_protocol(self):
-        for name, arguments in {**self.SMALL, "water": [*self.SMALL["water"], "--updates", "pair"]}.items():
+        for name, arguments in {**SMALL, "water": [*SMALL["water"], "--updates", "pair"]}.items():
             for clusters, compute in ((4, 1), (2, 2)):
                 with self.subTest(program=name, clusters=clusters, compute=compute):
                     shape = ("--clusters", str(clusters), "--compute", str(compute))
@@ -87,7 +67,7 @@ class Programs(unittest.TestCase):
             for name in ("jacobi", "gauss", "water", "barnes"):
                 with self.subTest(program=name, page_bytes=page_bytes):
                     report, output, _ = sim("--clusters", "3", "--compute", "1", "--protocol", protocol, "--page-bytes",
-                                            page_bytes, "--window-kib", "512", name, *self.SMALL[name])
+                                            page_bytes, "--window-kib", "512", name, *SMALL[name])
                     self.assertIn("verified", output)
                     self.assertEqual(report["config"]["engine"]["page_bytes"], int(page_bytes))
 
@@ -110,7 +90,7 @@ class Programs(unittest.TestCase):
 
     def test_a_lock_for_every_pair_takes_more_messages(self):
         def messages(updates):
-            report, output, _ = sim("--clusters", "4", "--compute", "1", "water", *self.SMALL["water"], "--updates", updates)
+            report, output, _ = sim("--clusters", "4", "--compute", "1", "water", *SMALL["water"], "--updates", updates)
             self.assertIn("verified", output)
             return report["messages"]["count"]
 
@@ -155,7 +135,7 @@ class Programs(unittest.TestCase):
     def test_loops_of_a_team_run_on_compute_nodes(self):
         for name in ("jacobi", "matmul"):
             with self.subTest(program=name):
-                _, output, _ = sim("--clusters", "2", "--compute", "3", name, "--intra", "tbb", *self.SMALL[name])
+                _, output, _ = sim("--clusters", "2", "--compute", "3", name, "--intra", "tbb", *SMALL[name])
                 self.assertIn("verified", output)
 
     def test_thirty_two_clusters_that_start_together_send_nothing_again(self):  # SW-10
@@ -170,7 +150,7 @@ class Programs(unittest.TestCase):
         self.assertEqual(len(report["nodes"]), 64)
 
     def test_a_parent_may_ignore_the_ends_of_children(self):
-        _, output, _ = sim("--clusters", "2", "--compute", "1", "jacobi", *self.SMALL["jacobi"],
+        _, output, _ = sim("--clusters", "2", "--compute", "1", "jacobi", *SMALL["jacobi"],
                            before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
         self.assertIn("verified", output)
 

@@ -4,37 +4,16 @@
     small_pages_test.py BIN [unittest arguments]
 """
 
-import json
 import pathlib
 import subprocess
 import sys
-import tempfile
 import unittest
+
+from simulated_runs import SMALL, Simulator
 
 BIN = pathlib.Path(sys.argv[1])
 APP = BIN / "cli_small_pages_app"
-PROGRAMS = {
-    "jacobi": ["--size", "96", "--iterations", "4"],
-    "matmul": ["--size", "64"],
-    "gauss": ["--size", "64"],
-    "tsp": ["--cities", "7"],
-    "fft": ["--points", "4096"],
-    "unstructured": ["--nodes", "300", "--edges", "1800", "--iterations", "2"],
-    "barnes": ["--bodies", "100", "--iterations", "2"],
-    "water": ["--molecules", "27", "--iterations", "1"],
-}
-
-
-def sim(*words, status=0):
-    """Returns (report, output, errors)."""
-    with tempfile.TemporaryDirectory() as folder:
-        report = pathlib.Path(folder, "report.json")
-        run = subprocess.run([BIN / "braid", "sim", "--report", report, *words], capture_output=True, text=True, timeout=120,
-                             check=False)
-        if status is not None and run.returncode != status:
-            raise AssertionError(f"status {run.returncode}\n{run.stdout}\n{run.stderr}")
-        text = report.read_text() if report.is_file() else ""
-        return json.loads(text) if text else None, run.stdout, run.stderr
+sim = Simulator(BIN)
 
 
 def total(report, count):
@@ -43,7 +22,7 @@ def total(report, count):
 
 class Programs(unittest.TestCase):
     def test_each_result_is_right(self):
-        for name, arguments in PROGRAMS.items():
+        for name, arguments in SMALL.items():
             for page_bytes, protocol, clusters, compute in (("1024", "eager", 4, 1), ("1024", "mgs", 2, 2), ("1024", "lazy", 3, 1),
                                                             ("2048", "eager", 2, 2), ("2048", "mgs", 3, 1), ("2048", "lazy", 2, 1)):
                 with self.subTest(program=name, page_bytes=page_bytes, protocol=protocol):
@@ -53,7 +32,7 @@ class Programs(unittest.TestCase):
                     self.assertEqual(report["config"]["engine"]["page_bytes"], int(page_bytes))
 
     def test_the_same_run_gives_the_same_report(self):
-        words = ("--clusters", "3", "--compute", "2", "--page-bytes", "1024", "water", *PROGRAMS["water"])
+        words = ("--clusters", "3", "--compute", "2", "--page-bytes", "1024", "water", *SMALL["water"])
         self.assertEqual(sim(*words)[0]["trace_hash"], sim(*words)[0]["trace_hash"])
 
     # Free checks change nothing but the place of an access among the charges around it: some units.
@@ -64,7 +43,7 @@ class Programs(unittest.TestCase):
             return report["messages"]["count"], total(report, "pages_sent"), report["parallel_cycles"]
 
         for name in ("jacobi", "matmul", "gauss", "fft"):
-            arguments = PROGRAMS[name]
+            arguments = SMALL[name]
             with self.subTest(program=name):
                 checked = str(BIN / "sim" / "checked" / name)
                 *plain, cycles = figures(name, "--set", "cycles.unit=1")
@@ -77,7 +56,7 @@ class Programs(unittest.TestCase):
     def test_shorter_pages_carry_less_that_nobody_uses(self):
         def bytes_of_pages(page_bytes):
             report, _, _ = sim("--clusters", "4", "--compute", "1", "--protocol", "mgs", "--page-bytes", str(page_bytes),
-                               "water", *PROGRAMS["water"])
+                               "water", *SMALL["water"])
             return total(report, "pages_sent"), total(report, "pages_sent") * page_bytes
 
         pages, volume = bytes_of_pages(4096)
@@ -134,7 +113,7 @@ class Accesses(unittest.TestCase):
         self.assertEqual(pages, 4, "0 and 1; 2 and 3")
 
     def test_an_access_behind_the_last_allocation_is_a_crash_that_says_so(self):
-        _, _, errors = sim("--clusters", "2", "--compute", "1", "--page-bytes", "1024", APP, "behind", status=None)
+        _, _, errors = sim("--clusters", "2", "--compute", "1", "--page-bytes", "1024", APP, "behind", expect=None)
         self.assertIn("an access behind the last allocation of the shared heap", errors)
         source = (pathlib.Path(__file__).parent / "small_pages_app.cpp").read_text().splitlines()
         line = 1 + source.index("    memory[kBytes] = 1;")
@@ -144,7 +123,7 @@ class Accesses(unittest.TestCase):
 
 class Refusals(unittest.TestCase):
     def test_a_program_without_checks_is_refused(self):
-        _, _, errors = sim("--clusters", "1", "--page-bytes", "1024", BIN / "cli_stuck_app", "computing", status=None)
+        _, _, errors = sim("--clusters", "1", "--page-bytes", "1024", BIN / "cli_stuck_app", "computing", expect=None)
         self.assertIn("pages of 1024 bytes are shorter than the kernel's, and the program was built without access checks: build it with "
                       "`braid-cc --check-accesses`, or take pages of 4096 bytes or more (--page-bytes)", errors)
 
