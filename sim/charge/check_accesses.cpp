@@ -1,6 +1,7 @@
 #include "sim/charge/check_accesses.h"
 
 #include "sim/charge/access_rights.h"
+#include "sim/charge/charge_code.h"
 #include "sim/charge/cost_table.h"
 
 namespace braid::charge {
@@ -79,15 +80,6 @@ class Text {
   const std::string last_;
 };
 
-constexpr const char* kChargeOfChecks =
-    "\tsubq %0, braid_budget(%%rip)\n"
-    "\tjs 771f\n"
-    "772:\n"
-    "\t.subsection 1\n"
-    "771:\tcall braid_budget_spent\n"
-    "\tjmp 772b\n"
-    "\t.previous";
-
 tree operand(const char* constraint, tree value) {
   return build_tree_list(
       build_tree_list(NULL_TREE, build_string(static_cast<int>(std::strlen(constraint)) + 1, constraint)),
@@ -113,9 +105,9 @@ gasm* assembly(const char* text, std::initializer_list<tree> outputs, tree input
 // For so many checks: a constant ("i"), or a value ("0").
 gasm* charge_of_checks(tree checks, const char* constraint) {
   tree const used = make_ssa_name(long_integer_type_node);
-  const std::string text = std::string(*constraint == 'i' ? "imulq %1, braid_check_units(%%rip), %0\n"
-                                                          : "imulq braid_check_units(%%rip), %0\n") +
-                           kChargeOfChecks;
+  const std::string text = std::string(*constraint == 'i' ? "imulq %1, braid_check_units(%%rip), %0\n\t"
+                                                          : "imulq braid_check_units(%%rip), %0\n\t") +
+                           kCharge;
   gasm* const s = assembly(text.c_str(), {operand("=r", used)}, operand(constraint, checks));
   SSA_NAME_DEF_STMT(used) = s;
   return s;

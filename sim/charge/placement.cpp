@@ -1,5 +1,7 @@
 #include "sim/charge/placement.h"
 
+#include "sim/charge/charge_code.h"
+
 namespace braid::charge {
 namespace {
 
@@ -11,17 +13,7 @@ tree constant(Units value) {
   return build_int_cst(long_integer_type_node, value);
 }
 
-// The call is in another subsection, so the usual path is two instructions, the second a branch that is not taken. It pushes a
-// return address, so the program is compiled without a red zone.
-constexpr const char* kCharge =
-    "subq %0, braid_budget(%%rip)\n"
-    "\tjs 771f\n"
-    "772:\n"
-    "\t.subsection 1\n"
-    "771:\tcall braid_budget_spent\n"
-    "\tjmp 772b\n"
-    "\t.previous";
-// The same, but nothing is pushed: a page of a shared stack may not be there, and what is written to it is sent to others.
+// As kCharge, but nothing is pushed: a page of a shared stack may not be there, and what is written to it is sent to others.
 constexpr const char* kChargeOnSharedStack =
     "subq %0, braid_budget(%%rip)\n"
     "\tjs 771f\n"
