@@ -53,6 +53,12 @@ Environment environment_of_run() {
   return std::move(environment).value();
 }
 
+std::unique_ptr<proxy::Client> attach(const Environment& environment, const proxy::ClientOptions& options) {
+  Result<std::unique_ptr<proxy::Client>> client = proxy::Client::attach(environment.service, options);
+  if (!client) fail_with_text(client.error());
+  return std::move(client).value();
+}
+
 proxy::ConnectionOptions connection_options(std::uint32_t window_bytes) {
   proxy::ConnectionOptions options;
   options.window_bytes = window_bytes;
@@ -299,9 +305,7 @@ void carry_image(int program, int file, unsigned clusters_elsewhere) {
   proxy::ClientOptions options;
   options.receive_bytes = kCourierWindow * (environment.clusters - 1u);
   options.send_bytes = kFetcherWindow;
-  Result<std::unique_ptr<proxy::Client>> client = proxy::Client::attach(environment.service, options);
-  if (!client) fail_with_text(client.error());
-  Courier(clusters_elsewhere, program, file, std::move(client).value(), environment).run();
+  Courier(clusters_elsewhere, program, file, attach(environment, options), environment).run();
   ::_exit(0);
 }
 
@@ -309,18 +313,17 @@ Fetched fetch_image(int file, unsigned clusters_of_host) {
   const Environment environment = environment_of_run();
   proxy::ClientOptions options;
   options.receive_bytes = kFetcherWindow;
-  Result<std::unique_ptr<proxy::Client>> client = proxy::Client::attach(environment.service, options);
-  if (!client) fail_with_text(client.error());
-  const Result<proxy::Connection*> connection = client.value()->endpoint(0).connect(
+  std::unique_ptr<proxy::Client> client = attach(environment, options);
+  const Result<proxy::Connection*> connection = client->endpoint(0).connect(
       ClusterId(0), kImagePort, connection_options(kFetcherWindow), environment.connect_timeout);
   if (!connection) {
-    if (!client.value()->service().alive()) return Fetched::kNone;  // the run ends, and `braid run` tells why
+    if (!client->service().alive()) return Fetched::kNone;  // the run ends, and `braid run` tells why
     const std::string text = fmt::format(
         "the process of cluster 0, which runs main(), was not there within {} ms ({}): {}",
         environment.connect_timeout.ns() / 1'000'000, variable::kConnectTimeoutMs, connection.error().text);
     fail_with_text(text.data(), text.size());
   }
-  return Fetcher(file, std::move(client).value(), *connection.value()).run(clusters_of_host);
+  return Fetcher(file, std::move(client), *connection.value()).run(clusters_of_host);
 }
 
 void send_image(int courier) {
