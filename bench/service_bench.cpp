@@ -37,7 +37,6 @@
 #include "proxy/daemon/daemon.h"
 #include "proxy/daemon/in_process.h"
 #include "proxy/nic/shm_wire.h"
-#include "proxy/udp/udp_frames.h"
 
 namespace braid {
 namespace {
@@ -181,10 +180,7 @@ void use_sockets(proxy::NodeConfig& c, std::uint8_t net) {
   proxy::LinkConfig link;
   link.kind = proxy::LinkConfig::Kind::kUdp;
   c.links.push_back(link);
-  c.address = address(c.cluster).to_string();
-  c.mac = proxy::station_of(address(c.cluster)).to_string();
-  c.peers[0].address = address(1 - c.cluster).to_string();
-  c.peers[0].mac = proxy::station_of(address(1 - c.cluster)).to_string();
+  bench::use_addresses(c, address(c.cluster), address(1 - c.cluster));
 }
 
 proxy::NodeConfig node_config(std::uint16_t cluster, const Between& between, const std::string& address) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "proxy/daemon/node_config.h"
+#include "proxy/udp/udp_frames.h"
 
 namespace braid::bench {
 
@@ -28,6 +29,14 @@ inline proxy::NodeConfig one_of_two_nodes(std::uint16_t cluster, std::uint32_t m
   c.transport.mtu_bytes = mtu_bytes;
   c.listen_address = "@none";
   return c;
+}
+
+// The two have these addresses instead.
+inline void use_addresses(proxy::NodeConfig& c, stack::Ipv4Address own, stack::Ipv4Address peer) {
+  c.address = own.to_string();
+  c.mac = proxy::station_of(own).to_string();
+  c.peers[0].address = peer.to_string();
+  c.peers[0].mac = proxy::station_of(peer).to_string();
 }
 
 // Its end of a wire that both map.

@@ -80,10 +80,7 @@ class InvokedService final : public System {
     link.device = "of the bench";
     c.security.mode = settings::SecurityMode::kOff;
     c.links.push_back(link);
-    c.address = invoked_service_end(near).address.to_string();
-    c.mac = proxy::station_of(invoked_service_end(near).address).to_string();
-    c.peers[0].address = invoked_service_end(!near).address.to_string();
-    c.peers[0].mac = proxy::station_of(invoked_service_end(!near).address).to_string();
+    use_addresses(c, invoked_service_end(near).address, invoked_service_end(!near).address);
     // Between its measurements it is not driven, so silence is no death.
     c.transport.path_death_ms = 60'000;
     c.transport.peer_death_ms = 120'000;
