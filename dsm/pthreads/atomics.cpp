@@ -2,10 +2,13 @@
 // the program has one cluster, and under a guard of the address with several: so they are in one order, and acquire and
 // release, whatever order the program asks for.
 //
-// Volatile accesses stay what they are. A thread that waits for a variable reads it again and again, and passes the guard of
-// its address now and then; who writes one passes it afterwards. The calls are inserted by compiler_plugin.cpp.
+// A volatile write is carried out under the guard too: an atomic operation that has read the former value and comes to write
+// would undo it otherwise. A volatile read stays what it is. A thread passes the guard of the address behind a read of something
+// new, so that it sees what the writer wrote before; and now and then, so that it comes to see something new. The calls are
+// inserted by compiler_plugin.cpp (docs/decisions/0043).
 #include <string.h>
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -34,14 +37,64 @@ unsigned atomic_guard_of(const volatile void* object) {
   return kFirstAtomicGuard + mixed(reinterpret_cast<const void*>(line)) % kAtomicGuards;
 }
 
+// What a thread has seen in volatile variables, as far as there is room; addresses that share a place only forget each other.
+// A handler of a signal may come between any two steps.
+class Seen {
+ public:
+  // Whether this is something else than what was seen there last.
+  bool is_new(const volatile void* object, std::uint64_t value) {
+    Place& place = place_of(object);
+    if (place.object == object && place.value == value) return false;
+    place.object = nullptr;
+    place.value = value;
+    place.object = object;
+    return true;
+  }
+  void forget(const volatile void* object) { place_of(object).object = nullptr; }
+  // Whether it is time to look for something new: about each 64th call, in no rhythm that a loop of the program could share.
+  bool looks() {
+    if (reads_left_-- > 0) return false;
+    rhythm_ = rhythm_ * 1'664'525 + 1'013'904'223;
+    reads_left_ = kFewestReads + (rhythm_ >> 26);
+    return true;
+  }
+
+ private:
+  struct Place {
+    const volatile void* volatile object;
+    volatile std::uint64_t value;
+  };
+  static constexpr unsigned kPlaces = 32;
+  static constexpr unsigned kFewestReads = 32;  // and up to 63 more
+
+  Place& place_of(const volatile void* object) {
+    return places_[mixed(const_cast<const void*>(object)) % kPlaces];
+  }
+
+  std::array<Place, kPlaces> places_{};
+  unsigned reads_left_ = kFewestReads;
+  std::uint32_t rhythm_ = 0;
+};
+constinit thread_local Seen seen __attribute__((tls_model("initial-exec"))){};
+
 // Calls change(value), which returns the new value, with the object's; returns the former value.
 template <class Integer, class Change>
 Integer update(volatile Integer* object, Change change) {
+  seen.forget(object);
   return on_private([=] {
     const Guard guard(atomic_guard_of(object));
     const Integer before = *object;
     *object = change(before);
     return before;
+  });
+}
+
+template <class Integer>
+void put(volatile Integer* object, Integer value) {
+  seen.forget(object);
+  on_private([=] {
+    const Guard guard(atomic_guard_of(object));
+    *object = value;
   });
 }
 
@@ -56,7 +109,7 @@ Integer load(const volatile Integer* object) {
 template <class Integer>
 void store(volatile Integer* object, Integer value) {
   if (!needs_guard(object)) return __atomic_store_n(object, value, __ATOMIC_SEQ_CST);
-  (void)update(object, [=](Integer) { return value; });
+  put(object, value);
 }
 template <class Integer>
 Integer exchange(volatile Integer* object, Integer value) {
@@ -78,6 +131,14 @@ bool compare_exchange(volatile Integer* object, Integer* expected, Integer desir
 void pass_guard(const volatile void* object) {
   if (!needs_guard(object)) return;
   on_private([=] { const Guard guard(atomic_guard_of(object)); });
+}
+
+template <class Integer>
+void write(volatile Integer* object, std::uint64_t value) {
+  if (needs_guard(object))
+    put(object, static_cast<Integer>(value));
+  else
+    *object = static_cast<Integer>(value);
 }
 
 // Objects of other sizes: structures.
@@ -139,16 +200,29 @@ namespace p = braid::dsm::pthreads;
 
 extern "C" {
 
-// Of a thread of the host. Waiting for a variable takes so many reads for nothing; other uses pass a guard that seldom.
-inline constexpr unsigned kReadsOfAGuard = 64;
-
-void braid_volatile_read(const volatile void* object) noexcept;
-void braid_volatile_read(const volatile void* object) noexcept {
-  static thread_local unsigned reads = 0;
-  if (++reads % kReadsOfAGuard == 0) p::pass_guard(object);
+// Behind a read of a number, with what was read.
+void braid_volatile_read(const volatile void* object, std::uint64_t value) noexcept;
+void braid_volatile_read(const volatile void* object, std::uint64_t value) noexcept {
+  const bool is_new = p::seen.is_new(object, value);
+  if (p::seen.looks() || is_new) p::pass_guard(object);
 }
-void braid_volatile_written(const volatile void* object) noexcept;
-void braid_volatile_written(const volatile void* object) noexcept {
+// Instead of a write of a number.
+void braid_volatile_write(volatile void* object, unsigned bytes, std::uint64_t value) noexcept;
+void braid_volatile_write(volatile void* object, unsigned bytes, std::uint64_t value) noexcept {
+  switch (bytes) {
+    case 1:
+      return p::write(static_cast<volatile std::uint8_t*>(object), value);
+    case 2:
+      return p::write(static_cast<volatile std::uint16_t*>(object), value);
+    case 4:
+      return p::write(static_cast<volatile std::uint32_t*>(object), value);
+    default:
+      return p::write(static_cast<volatile std::uint64_t*>(object), value);
+  }
+}
+// On each side of any other access.
+void braid_volatile_pass(const volatile void* object) noexcept;
+void braid_volatile_pass(const volatile void* object) noexcept {
   p::pass_guard(object);
 }
 

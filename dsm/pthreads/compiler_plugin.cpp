@@ -5,8 +5,9 @@
 // instruction with the prefix lock, and xchg with memory, which has it always. Code often orders its accesses by one whose
 // operand is the top of the stack; that stays.
 //
-// Threads wait for volatile variables that others write. A call before each volatile read, and one behind each volatile write
-// (atomics.cpp), sees to it that the one comes to see the other.
+// Threads wait for volatile variables that others write. Calls (atomics.cpp) see to it that the one comes to see the other, and
+// what was written before it: a write of a number or a pointer becomes a call, a read of one has a call behind it, and any other
+// volatile access has one on each side.
 #include <algorithm>
 #include <cstring>
 #include <string>
@@ -143,40 +144,113 @@ class TellVolatileAccesses final : public gimple_opt_pass {
   TellVolatileAccesses() : gimple_opt_pass(kData, g) {}
 
   unsigned execute(function* f) override {
-    tree const signature = build_function_type_list(void_type_node, ptr_type_node, NULL_TREE);
-    tree const read = build_fn_decl("braid_volatile_read", signature);
-    tree const written = build_fn_decl("braid_volatile_written", signature);
-    TREE_NOTHROW(read) = TREE_NOTHROW(written) = 1;
     basic_block block;
     FOR_EACH_BB_FN(block, f) {
-      for (gimple_stmt_iterator at = gsi_start_bb(block); !gsi_end_p(at); gsi_next(&at)) {
-        gimple* const s = gsi_stmt(at);
-        if (gimple_clobber_p(s)) continue;
-        if (gimple_assign_single_p(s) && is_volatile_memory(gimple_assign_rhs1(s)))
-          gsi_insert_before(&at, call(read, s, gimple_assign_rhs1(s), at), GSI_SAME_STMT);
-        tree const target = target_of(s);
-        if (is_volatile_memory(target) && !stmt_ends_bb_p(s))
-          gsi_insert_after(&at, call(written, s, target, at), GSI_NEW_STMT);
-      }
+      for (gimple_stmt_iterator at = gsi_start_bb(block); !gsi_end_p(at); gsi_next(&at)) change(at);
     }
     return 0;
   }
 
  private:
+  // Leaves the iterator at the last statement of what it makes.
+  static void change(gimple_stmt_iterator& at) {
+    gimple* const s = gsi_stmt(at);
+    if (gimple_clobber_p(s)) return;
+    const bool ends_block = stmt_ends_bb_p(s);
+    gimple_seq before = NULL, after = NULL;
+    if (tree const target = target_of(s); is_volatile_memory(target)) {
+      if (is_gimple_assign(s) && !ends_block && is_number(TREE_TYPE(target)) && !is_bit_field(target)) {
+        tree const address = address_of(target, before);
+        tree const value = bits_of(gimple_assign_rhs1(s), before);
+        tree const bytes = build_int_cst(unsigned_type_node, int_size_in_bytes(TREE_TYPE(target)));
+        gcall* const write = gimple_build_call(
+            declared("braid_volatile_write",
+                     build_function_type_list(void_type_node, ptr_type_node, unsigned_type_node,
+                                              uint64_type_node, NULL_TREE)),
+            3, address, bytes, value);
+        gimple_set_location(write, gimple_location(s));
+        gsi_insert_seq_before(&at, before, GSI_SAME_STMT);
+        gsi_replace(&at, write, true);
+        return;
+      }
+      pass(s, target, before);
+      pass(s, target, after);
+    }
+    if (tree const source = gimple_assign_single_p(s) ? gimple_assign_rhs1(s) : NULL_TREE;
+        is_volatile_memory(source)) {
+      tree const target = gimple_assign_lhs(s);
+      if (!ends_block && is_number(TREE_TYPE(source)) && is_gimple_reg(target)) {
+        tree const address = address_of(source, before);
+        tree const value = bits_of(target, after);
+        add_call(s, after,
+                 gimple_build_call(
+                     declared("braid_volatile_read", build_function_type_list(void_type_node, ptr_type_node,
+                                                                              uint64_type_node, NULL_TREE)),
+                     2, address, value));
+      } else {
+        pass(s, source, before);
+        pass(s, source, after);
+      }
+    }
+    if (before != NULL) gsi_insert_seq_before(&at, before, GSI_SAME_STMT);
+    if (after != NULL && !ends_block) gsi_insert_seq_after(&at, after, GSI_CONTINUE_LINKING);
+  }
+
   static tree target_of(gimple* s) {
     if (is_gimple_assign(s)) return gimple_assign_lhs(s);
     return is_gimple_call(s) ? gimple_call_lhs(s) : NULL_TREE;
   }
-  // With the address of what the statement accesses, which is computed before it.
-  static gcall* call(tree function, gimple* s, tree accessed, gimple_stmt_iterator& at) {
-    while (TREE_CODE(accessed) == BIT_FIELD_REF ||
-           (TREE_CODE(accessed) == COMPONENT_REF && DECL_BIT_FIELD(TREE_OPERAND(accessed, 1))))
-      accessed = TREE_OPERAND(accessed, 0);
-    tree const address = fold_convert(ptr_type_node, build_fold_addr_expr(unshare_expr(accessed)));
-    gcall* const made = gimple_build_call(
-        function, 1, force_gimple_operand_gsi(&at, address, true, NULL_TREE, true, GSI_SAME_STMT));
+
+  // Of as many bytes as an atomic operation of the processor.
+  static bool is_number(tree type) {
+    if (!INTEGRAL_TYPE_P(type) && !POINTER_TYPE_P(type) && !SCALAR_FLOAT_TYPE_P(type)) return false;
+    const HOST_WIDE_INT bytes = int_size_in_bytes(type);
+    return bytes == 1 || bytes == 2 || bytes == 4 || bytes == 8;
+  }
+
+  static bool is_bit_field(tree accessed) {
+    return TREE_CODE(accessed) == BIT_FIELD_REF ||
+           (TREE_CODE(accessed) == COMPONENT_REF && DECL_BIT_FIELD(TREE_OPERAND(accessed, 1)));
+  }
+
+  static tree address_of(tree accessed, gimple_seq& statements) {
+    while (is_bit_field(accessed)) accessed = TREE_OPERAND(accessed, 0);
+    return as_operand(fold_convert(ptr_type_node, build_fold_addr_expr(unshare_expr(accessed))), statements);
+  }
+
+  // Of a number, in a 64-bit word.
+  static tree bits_of(tree value, gimple_seq& statements) {
+    if (SCALAR_FLOAT_TYPE_P(TREE_TYPE(value))) {
+      const unsigned bits = static_cast<unsigned>(int_size_in_bytes(TREE_TYPE(value))) * BITS_PER_UNIT;
+      value = fold_build1(VIEW_CONVERT_EXPR, build_nonstandard_integer_type(bits, 1), value);
+    }
+    return as_operand(fold_convert(uint64_type_node, value), statements);
+  }
+
+  static tree as_operand(tree expression, gimple_seq& statements) {
+    gimple_seq made = NULL;
+    tree const operand = force_gimple_operand(expression, &made, true, NULL_TREE);
+    gimple_seq_add_seq(&statements, made);
+    return operand;
+  }
+
+  static tree declared(const char* name, tree signature) {
+    tree const function = build_fn_decl(name, signature);
+    TREE_NOTHROW(function) = 1;
+    return function;
+  }
+
+  static void pass(const gimple* s, tree accessed, gimple_seq& statements) {
+    tree const address = address_of(accessed, statements);
+    add_call(s, statements,
+             gimple_build_call(declared("braid_volatile_pass",
+                                        build_function_type_list(void_type_node, ptr_type_node, NULL_TREE)),
+                               1, address));
+  }
+
+  static void add_call(const gimple* s, gimple_seq& statements, gcall* made) {
     gimple_set_location(made, gimple_location(s));
-    return made;
+    gimple_seq_add_stmt(&statements, made);
   }
 
   static constexpr pass_data kData = {

@@ -76,7 +76,9 @@ class Pthreads(unittest.TestCase):
     def test_threads_wait_for_volatile_variables(self):
         if not PLUGIN.exists():
             self.skipTest("this build has no compiler plug-in")
-        self.assertEqual(self.compare("volatiles", clusters=(2,)), "volatiles: 24 counted, 0 wrong\n")
+        self.assertEqual(self.compare("volatiles", clusters=(2, 3)), "volatiles: 24 counted, 0 wrong\n")
+        done = live(3, "./volatiles", folder=self.folder, options=("--protocol", "lazy", "--compute", "2"))
+        self.assertEqual(done.stdout, "[c0] volatiles: 24 counted, 0 wrong\n", done.stderr)
 
     def test_the_report_names_the_global_and_the_allocation_that_a_lock_is(self):
         loop = "for (int i = 0; i < 300; ++i) {{ pthread_mutex_lock({0}); ++number; usleep(100); pthread_mutex_unlock({0}); }}"

@@ -5,6 +5,7 @@ build, and the same trace in every run, in strict order too.
     simulated_test.py BIN FOLDER KERNELS [unittest arguments]      FOLDER, KERNELS: the programs
 """
 
+import itertools
 import json
 import pathlib
 import re
@@ -73,6 +74,13 @@ class Simulated(unittest.TestCase):
         self.assertEqual(self.compare(FOLDER / "volatiles.c", strict=False), "volatiles: 24 counted, 0 wrong\n")
         done, _ = self.simulate(machine=(3, 2), options=["--protocol", "lazy"])
         self.assertEqual(done.stdout, "volatiles: 24 counted, 0 wrong\n")
+
+    def test_what_was_written_before_a_volatile_variable_is_seen_with_it(self):
+        self.build(FOLDER / "flags.c", native=False)
+        for machine, protocol, seed in itertools.product(((3, 2), (5, 1)), ("eager", "lazy"), range(1, 5)):
+            with self.subTest(machine=machine, protocol=protocol, seed=seed):
+                done, _ = self.simulate(machine=machine, options=["--protocol", protocol, "--jitter", 10000, "--seed", seed])
+                self.assertEqual(done.stdout, "flags: 120 counted, 0 wrong\n")
 
     def test_the_cxx_library(self):
         self.assertEqual(self.compare(FOLDER / "cxx.cpp"), "cxx: 0 wrong\n")
