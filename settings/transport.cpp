@@ -62,7 +62,8 @@ constexpr Setting kTransport[] = {
          .option = "--path-death",
          .unit = "ms",
          .help =
-             "silence after which a path between two proxies is given up, ms; other paths carry its messages",
+             "silence after which a path between two proxies is given up, ms; other paths carry its messages "
+             "(a path that has carried none for four times as long: half of peer_death_ms)",
          .reason = "longer than any pause of a scheduler",
          .least = 1,
          .most = kMaxPeerDeathMs}),

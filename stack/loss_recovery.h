@@ -95,6 +95,8 @@ class LossRecovery {
     data_sent_ = std::min(now, data_sent_ + gap);
     tail_.timer_from = std::min(now, tail_.timer_from + gap);
   }
+  // Frees memory that an end without packets in flight does not need.
+  void give_back() { window_.give_back(); }
   // Packets take another way from now on: what was learned about the old one is forgotten (RFC 9000, 9.4).
   void start_path(const SubConnectionConfig& config) {
     rtt_ = RttEstimator(config.min_rto, config.max_rto);

@@ -33,7 +33,7 @@ std::array<std::byte, 14> purpose_of_keys(const SubConnectionConfig& config, std
 }  // namespace
 
 SubConnection::Seal::Seal(const SubConnectionConfig& config, std::uint64_t epoch)
-    : exchange(config.security, purpose_of_keys(config, epoch)), room(config.max_payload_bytes) {}
+    : exchange(config.security, purpose_of_keys(config, epoch)) {}
 
 SubConnection::SubConnection(const SubConnectionConfig& config, std::uint64_t epoch, Instant now,
                              Agenda::Entry entry)
@@ -169,6 +169,7 @@ std::size_t SubConnection::write_lost(Instant now, Seq seq, MutableBytes room, s
 }
 
 void SubConnection::data_left(Instant now) {
+  liveness_.active(now);
   wake(recovery_.deadline_after_sending(now));
   const Instant departure = recovery_.congestion().departure();
   if (messages_.has_unsent() && departure > now) wake(departure);
@@ -185,6 +186,7 @@ std::size_t SubConnection::write_due(Instant now, MutableBytes room, std::uint64
   }
   if (shut_out() && peer_window_.probe_due() <= now) {  // SW-9
     ++stats_.window_probes;
+    liveness_.active(now);
     peer_window_.probed(now, liveness_.probe_interval());
     return write_empty(now, PacketType::kProbe, room, sum);
   }
@@ -205,6 +207,7 @@ std::size_t SubConnection::write_empty(Instant now, PacketType type, MutableByte
 std::size_t SubConnection::write_hello(Instant now, MutableBytes room, std::uint64_t* sum) {
   ++stats_.packets_sent;
   liveness_.sent(now);
+  liveness_.active(now);
   if (seal_ != nullptr) go_elsewhere(seal_->address.hello_to());  // SE-10
   return handshake_.write_hello(now, room, sum);
 }
@@ -265,6 +268,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
     wake(now);
   }
   if (h.type == PacketType::kData) {
+    liveness_.active(now);
     switch (acknowledger_.arrived(now, h, unseen)) {
       case PacketArrival::kNew:
         return PacketFate::kRecords;
@@ -290,7 +294,10 @@ std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h
     }
     return PacketFate::kUnknownEpoch;
   }
-  if (rest.size() > seal_->room.size()) return PacketFate::kForged;
+  if (rest.size() > config_.max_payload_bytes) return PacketFate::kForged;
+  if (rest.size() > seal_->room.size())
+    seal_->room.resize(rest.size() <= kChallengePacketBytes ? kChallengePacketBytes
+                                                            : config_.max_payload_bytes);
   const std::size_t header = packet_header_bytes(h.sack_words);
   switch (seal_->opener.open({rest.data() - header, header}, rest, seal_->room.data())) {
     case Opening::kForged:
@@ -453,6 +460,7 @@ void SubConnection::establish(Instant now, const Handshake::Peer& peer) {
   }
   end_.on_established();
   liveness_.received(now);
+  liveness_.active(now);
   liveness_.set_path_alive();
   acknowledger_.acknowledge_at(now);  // the peer may not know yet that we know it: any packet tells
   wake(now);
@@ -563,6 +571,11 @@ void SubConnection::on_timer(Instant now) {
   schedule();
 }
 
+void SubConnection::give_back() {
+  recovery_.give_back();
+  if (seal_ != nullptr) seal_->room = {};
+}
+
 // SC-8
 void SubConnection::judge_peer(Instant now) {
   switch (liveness_.judge(now)) {
@@ -582,6 +595,7 @@ void SubConnection::judge_peer(Instant now) {
   stats_.timeouts += expired.timeout ? 1 : 0;
   stats_.tail_probes += expired.tail_probe ? 1 : 0;
   if (recovery_.lost_any()) entry_.set_ready();
+  if (liveness_.quiet(now)) give_back();
 }
 
 Instant SubConnection::next_event() const {

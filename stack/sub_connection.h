@@ -181,7 +181,7 @@ class SubConnection {
   bool may_take() const { return !end_.closing() && state_ != State::kFenced && state_ != State::kClosed; }
   // The peer sent a packet to this incarnation, not only a hello: it closed every earlier one (SC-13).
   bool confirmed() const { return handshake_.confirmed(); }
-  // Nothing was received for the path death time.
+  // Nothing was received for the path death time; of a quiet path for longer (SC-8).
   bool path_dead() const { return liveness_.path_dead(); }
   // The same also where there is no connection yet, or no more.
   bool silent(Instant now) const { return liveness_.silent(now); }
@@ -223,6 +223,9 @@ class SubConnection {
   void check() const;
 
  private:
+  // Frees what a quiet end does not need; a record that leaves or arrives has it made again.
+  void give_back();
+
   // What there is only with a secret.
   struct Seal {
     Seal(const SubConnectionConfig& config, std::uint64_t epoch);
@@ -231,7 +234,7 @@ class SubConnection {
     PacketOpener opener;
     PeerAddress address;
     UnmovedRecords unmoved;       // of the packet that is being written
-    std::vector<std::byte> room;  // of opened packets
+    std::vector<std::byte> room;  // of opened packets; empty while none come
     ByteView records;             // in it, of the last
   };
 

@@ -13,6 +13,9 @@
 // scheduled is not flooded. Long before it a probe leaves: if a tail was lost, no packet that left after it could
 // tell. The probe has no records, and its answer tells which packets before it are lost.
 //
+// Memory for packets is taken as more of them are in flight, and given back when the owner says so: most
+// sub-connections of a large machine never have many.
+//
 // Content is the payload type that the owner attaches to a packet. Pure; owned by the sub-connection.
 #pragma once
 
@@ -20,6 +23,8 @@
 #include <bit>
 #include <cstdint>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/seq.h"
@@ -44,6 +49,7 @@ template <class Content, std::uint32_t kSlots = ReceiveWindow::kWindow>
 class SendWindow {
  public:
   static constexpr std::uint32_t kCapacity = kSlots;
+  static_assert(std::has_single_bit(kSlots));
   // How many transmissions later one must be acknowledged: RFC 5681's duplicate threshold.
   static constexpr std::uint32_t kReorderTolerance = 3;
   // Recoveries for which reordering is remembered (RFC 8985, 6.2).
@@ -70,6 +76,8 @@ class SendWindow {
   // A new packet of `bytes` leaves. may_send() holds.
   Seq sent(Instant now, const Content& content, std::uint32_t bytes = 0) {
     CHECK(may_send());
+    if (in_flight() == slots_.size()) [[unlikely]]
+      grow();
     const Seq seq = next_;
     ++next_;
     Slot& s = slot(seq);
@@ -229,6 +237,12 @@ class SendWindow {
                    p.state == State::kAcknowledged});
     }
   }
+  // Frees the memory for packets, if none is in flight.
+  void give_back() {
+    if (!idle() || slots_.empty()) return;
+    slots_ = {};
+    histories_ = {};
+  }
   const RetransmissionVerdicts& verdicts() const { return verdicts_; }
   std::uint64_t newest_acknowledged() const { return newest_acknowledged_; }
   // Recoveries for which reordering is still remembered, and quarters of a round trip that it grants.
@@ -261,6 +275,8 @@ class SendWindow {
     std::uint8_t lost_by[kLossCauses]{};  // how often, by cause; 255: at least
   };
   static constexpr std::int64_t kMaxReorderWindow = 4;  // quarters: one round trip more
+  static constexpr std::size_t kFirstSlots = 16;
+  static constexpr std::size_t kGrowth = 4;
 
   // A packet that was sent more than once was acknowledged. Returns the transmission that the echo tells of; 0: it
   // tells of an earlier one.
@@ -322,9 +338,25 @@ class SendWindow {
     }
     if (lost_ != lost_before && reordering_ > 0 && --reordering_ == 0) reorder_window_ = 1;
   }
-  Slot& slot(Seq seq) { return slots_[seq.value() % kCapacity]; }
-  History& history(const Slot& s) { return histories_[&s - slots_]; }
-  const Slot& slot(Seq seq) const { return slots_[seq.value() % kCapacity]; }
+  // The number of slots is a power of two.
+  Slot& slot(Seq seq) { return slots_[seq.value() & (slots_.size() - 1)]; }
+  const Slot& slot(Seq seq) const { return slots_[seq.value() & (slots_.size() - 1)]; }
+  History& history(const Slot& s) {
+    if (histories_.empty()) histories_.resize(slots_.size());
+    return histories_[static_cast<std::size_t>(&s - slots_.data())];
+  }
+  [[gnu::noinline]] void grow() {
+    const std::size_t size = slots_.empty() ? kFirstSlots : slots_.size() * kGrowth;
+    std::vector<Slot> slots(std::min<std::size_t>(size, kCapacity));
+    std::vector<History> histories(histories_.empty() ? 0 : slots.size());
+    for (Seq s = base_; s != next_; ++s) {
+      const std::size_t to = s.value() & (slots.size() - 1);
+      if (!histories.empty()) histories[to] = history(slot(s));
+      slots[to] = slot(s);
+    }
+    slots_ = std::move(slots);
+    histories_ = std::move(histories);
+  }
 
   std::uint32_t window_;
   Seq base_;
@@ -342,8 +374,8 @@ class SendWindow {
   // answer to it would say that it was spurious. As an echo; never(): none.
   Instant undecided_ = Instant::never();
   LossCause undecided_cause_{};
-  Slot slots_[kCapacity];
-  History histories_[kCapacity];
+  std::vector<Slot> slots_;         // of the packets in flight, by number; as many as there were, and more
+  std::vector<History> histories_;  // beside slots_; empty until a packet was lost
 };
 
 }  // namespace braid::stack

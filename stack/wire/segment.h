@@ -49,7 +49,7 @@ enum class PacketType : std::uint8_t {
 struct StackId {
   ClusterId cluster;
   ProxyId proxy;
-  constexpr bool operator==(const StackId&) const = default;
+  constexpr auto operator<=>(const StackId&) const = default;
 };
 
 inline constexpr std::size_t kMaxSackWords = 4;

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <numeric>
 #include <set>
 #include <vector>
 
@@ -305,6 +306,39 @@ TEST(SendWindow, AcknowledgementOfUnsentPacketsChangesNothing) {  // SW-3
   EXPECT_EQ(w.window.base(), Seq(0));
   EXPECT_EQ(w.window.in_flight(), 4u);
   EXPECT_EQ(w.on_ack(4, {}), Window::Ack::kProgress);
+}
+
+// The memory for packets grows while some are in flight, one of them lost, and goes when none is.
+TEST(SendWindow, MemoryFollowsThePacketsInFlight) {
+  Window w(Window::kCapacity, Seq(0xfffffff0));  // numbers wrap on the way
+  const auto fill = [&](std::uint32_t to) {
+    while (w.in_flight() < to)
+      w.sent(at(0_us) + Duration::us(w.in_flight()), static_cast<int>(w.in_flight()), 10);
+  };
+  fill(3);
+  w.on_timeout();
+  const Seq first = w.base();
+  ASSERT_EQ(w.next_lost(), first);
+  for (const std::uint32_t many : {16u, 17u, 64u, 65u, 256u}) {
+    fill(many);
+    EXPECT_EQ(w.next_lost(), first);
+    EXPECT_EQ(w.content(first + (many - 1)), static_cast<int>(many - 1));
+    std::vector<int> contents;
+    w.for_each_unacknowledged([&](int c) { contents.push_back(c); });
+    std::vector<int> expected(many);
+    std::iota(expected.begin(), expected.end(), 0);
+    EXPECT_EQ(contents, expected);
+  }
+  w.give_back();
+  EXPECT_EQ(w.content(first), 0) << "not while packets are in flight";
+  // The first transmission of the lost packet is echoed: what is known of it came along.
+  w.resent(at(300_us), first);
+  const Instant echo = end_of_tick(at(0_us));
+  ASSERT_EQ(w.on_ack(w.next(), nullptr, 0, {at(400_us), echo, 100_us}, [](int) {}), Window::Ack::kProgress);
+  EXPECT_EQ(w.verdicts().spurious_by(LossCause::kTimeout), 1u);
+  w.give_back();
+  fill(1);
+  EXPECT_EQ(w.content(w.base()), 0);
 }
 
 TEST(SendWindow, UnacknowledgedContentIsReturnedOldestFirst) {  // SC-5

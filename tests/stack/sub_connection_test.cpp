@@ -1107,8 +1107,55 @@ TEST_P(SubConnectionTest, IdleConnectionProbesAndStaysAlive) {  // SC-8
   t.run_for(60_s);
   EXPECT_EQ(t.a().sub->stats().path_deaths, 0u);
   EXPECT_EQ(t.a().lost + t.b().lost, 0);
-  EXPECT_GT(t.packets.size(), 400u);
-  EXPECT_LT(t.packets.size(), 60u * 40u) << "a few packets a second";
+  // Quiet from 2 s on: then one end probes each 1250 ms, and the other answers.
+  EXPECT_GT(t.packets.size(), 90u);
+  EXPECT_LT(t.packets.size(), 170u);
+  EXPECT_LT(t.count(1, PacketType::kProbe), 30u) << "hardly any since it is quiet";
+}
+
+TEST_P(SubConnectionTest, QuietConnectionCarriesMessagesAtOnceAndProbesOftenAgain) {  // SC-8
+  TwoEnds t;
+  t.establish();
+  t.send_many(0, 300, 1000);
+  t.send_many(1, 300, 1000);
+  t.run_until_finished(50_ms);
+  t.run_for(20_s);
+  for (int from : {0, 1, 0}) {
+    t.send_many(from, 300, 1000);
+    t.run_until_finished(50_ms);
+    t.packets.clear();
+    t.run_for(1_s);
+    EXPECT_GE(t.packets.size(), 14u) << "probes and answers, 8 in a second";
+    t.run_for(9_s);
+  }
+  EXPECT_EQ(t.a().sub->stats().timeouts + t.b().sub->stats().timeouts, 0u);
+  EXPECT_EQ(t.a().sub->stats().path_deaths + t.b().sub->stats().path_deaths, 0u);
+  EXPECT_EQ(t.a().lost + t.b().lost, 0);
+}
+
+TEST_P(SubConnectionTest, DeadQuietPathIsFoundByTheNextMessageOrInHalfOfPeerDeath) {  // SC-8
+  for (const bool sends : {true, false}) {
+    SCOPED_TRACE(sends);
+    TwoEnds t;
+    t.establish();
+    t.run_for(4_s);
+    t.link = [](int, std::size_t, const PacketHeader&) { return kLost; };
+    t.run_for(3_s);
+    EXPECT_FALSE(t.a().sub->path_dead());
+    if (sends) t.send(0, 100);
+    t.run_for(480_ms);
+    EXPECT_FALSE(t.a().sub->path_dead());
+    t.run_for(40_ms);
+    EXPECT_EQ(t.a().sub->path_dead(), sends);
+    EXPECT_FALSE(t.b().sub->path_dead());
+    t.run_for(1500_ms);
+    EXPECT_TRUE(t.a().sub->path_dead());
+    EXPECT_TRUE(t.b().sub->path_dead());
+    EXPECT_EQ(t.a().lost + t.b().lost, 0);
+    t.run_for(5_s);
+    EXPECT_EQ(t.a().lost, 1);
+    EXPECT_EQ(t.b().lost, 1);
+  }
 }
 
 TEST_P(SubConnectionTest, PathIsDeadAfterPathDeathAndAliveAtTheNextPacket) {  // SC-8
