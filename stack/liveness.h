@@ -34,28 +34,34 @@ class Liveness {
       : path_death_(config.path_death),
         quiet_path_death_(std::max(config.path_death, config.peer_death / 2)),
         peer_death_(config.peer_death),
-        probed_together_(std::min(quiet_path_death_ / kProbesBeforeDeath, kLongestProbeInterval) / 4),
-        quiet_probe_interval_(quiet_path_death_ / kProbesBeforeDeath *
-                              (config.local < config.remote ? 4 : 5) / 4),
+        probe_interval_(std::min(path_death_ / kProbesBeforeDeath, kLongestProbeInterval)),
+        quiet_probe_interval_(std::min(quiet_path_death_ / kProbesBeforeDeath, kLongestProbeInterval)),
+        probes_first_(config.local < config.remote),
         last_received_(now),
+        path_silent_from_(now),
         last_sent_(now),
-        last_record_(now),
-        began_(now) {}
+        last_record_(now) {}
 
   // A packet of the peer arrived.
-  void received(Instant now) { last_received_ = now; }
+  void received(Instant now) { last_received_ = path_silent_from_ = now; }
   // A packet with records left or arrived, or a hello left, or records wait for the peer's window.
   void active(Instant now) {
-    if (quiet(now)) began_ = now;
     last_record_ = now;
+    if (!quiet_) [[likely]]
+      return;
+    quiet_ = false;
+    path_silent_from_ = now;
   }
-  bool quiet(Instant now) const { return now >= quiet_from(); }
+  // Since judge() was called last.
+  bool quiet() const { return quiet_; }
   // This end did not run for `gap` until now. That time is no silence of the peer; the silence before it is, else a
   // host with a gap now and then would never find that a peer is dead.
   void on_scheduling_gap(Instant now, Duration gap) {
-    last_received_ = mutant(Mutant::kForgiveAllSilence) ? now : std::min(now, last_received_ + gap);
-    last_record_ = std::min(now, last_record_ + gap);
-    began_ = std::min(now, began_ + gap);
+    const auto later = [&](Instant& when) { when = std::min(now, when + gap); };
+    later(last_received_);
+    later(path_silent_from_);
+    later(last_record_);
+    if (mutant(Mutant::kForgiveAllSilence)) last_received_ = path_silent_from_ = now;
   }
   void sent(Instant now) { last_sent_ = now; }
   // The path works: a packet arrived that only a peer that receives ours sends. Also when a connection ends.
@@ -64,42 +70,41 @@ class Liveness {
   // It was silent for so long that the path is dead, whether judge() was called or not.
   bool silent(Instant now) const { return now >= path_death_due(); }
 
+  // Also decides whether this end is quiet. Call it when judgement_due() or probe_due() has come.
   Verdict judge(Instant now) {
     if (now - last_received_ >= peer_death_) return Verdict::kPeerDied;
-    if (path_dead_ || !silent(now)) return Verdict::kUnchanged;
+    const bool path_died = !path_dead_ && silent(now);
+    quiet_ = now - last_record_ >= path_death_ * kQuietAfter;
+    if (!path_died) return Verdict::kUnchanged;
     path_dead_ = true;
     return Verdict::kPathDied;
   }
   Instant judgement_due() const { return path_dead_ ? last_received_ + peer_death_ : path_death_due(); }
 
-  // While there are records.
-  Duration probe_interval() const {
-    return std::min(path_death_ / kProbesBeforeDeath, kLongestProbeInterval);
-  }
+  // Of an end that is not quiet.
+  Duration probe_interval() const { return probe_interval_; }
   Instant probe_due() const {
-    const Instant due = last_sent_ + probe_interval();
-    if (due < quiet_from()) return due;
-    const Instant quiet_due = last_sent_ + std::min(quiet_probe_interval_, kLongestProbeInterval);
-    return Instant::from_ns(quiet_due.ns() - quiet_due.ns() % probed_together_.ns());
+    if (!quiet_) [[likely]]
+      return last_sent_ + probe_interval_;
+    const Instant due = last_sent_ + (probes_first_ ? quiet_probe_interval_ : quiet_probe_interval_ * 5 / 4);
+    return Instant::from_ns(due.ns() - due.ns() % (quiet_probe_interval_ / 4).ns());
   }
 
  private:
-  Instant quiet_from() const { return last_record_ + path_death_ * kQuietAfter; }
-  Instant path_death_due() const {
-    const Instant due = std::max(last_received_, began_) + path_death_;
-    return due < quiet_from() ? due : last_received_ + quiet_path_death_;
-  }
+  Instant path_death_due() const { return path_silent_from_ + (quiet_ ? quiet_path_death_ : path_death_); }
 
   Duration path_death_;
   Duration quiet_path_death_;
   Duration peer_death_;
-  Duration probed_together_;
+  Duration probe_interval_;
   Duration quiet_probe_interval_;
+  bool probes_first_;  // of two quiet ends
+  bool quiet_ = false;
+  bool path_dead_ = false;
   Instant last_received_;
+  Instant path_silent_from_;  // a packet arrived last, or the first record after a quiet time left
   Instant last_sent_;
   Instant last_record_;
-  Instant began_;  // the first record after a quiet time: silence before it says nothing of the path
-  bool path_dead_ = false;
 };
 
 }  // namespace braid::stack

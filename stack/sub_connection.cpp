@@ -595,7 +595,7 @@ void SubConnection::judge_peer(Instant now) {
   stats_.timeouts += expired.timeout ? 1 : 0;
   stats_.tail_probes += expired.tail_probe ? 1 : 0;
   if (recovery_.lost_any()) entry_.set_ready();
-  if (liveness_.quiet(now)) give_back();
+  if (liveness_.quiet()) give_back();
 }
 
 Instant SubConnection::next_event() const {

@@ -76,7 +76,7 @@ class SendWindow {
   // A new packet of `bytes` leaves. may_send() holds.
   Seq sent(Instant now, const Content& content, std::uint32_t bytes = 0) {
     CHECK(may_send());
-    if (in_flight() == slots_.size()) [[unlikely]]
+    if (in_flight() == room()) [[unlikely]]
       grow();
     const Seq seq = next_;
     ++next_;
@@ -239,9 +239,10 @@ class SendWindow {
   }
   // Frees the memory for packets, if none is in flight.
   void give_back() {
-    if (!idle() || slots_.empty()) return;
+    if (!idle() || room() == 0) return;
     slots_ = {};
     histories_ = {};
+    slot_mask_ = kNoSlots;
   }
   const RetransmissionVerdicts& verdicts() const { return verdicts_; }
   std::uint64_t newest_acknowledged() const { return newest_acknowledged_; }
@@ -275,8 +276,9 @@ class SendWindow {
     std::uint8_t lost_by[kLossCauses]{};  // how often, by cause; 255: at least
   };
   static constexpr std::int64_t kMaxReorderWindow = 4;  // quarters: one round trip more
-  static constexpr std::size_t kFirstSlots = 16;
-  static constexpr std::size_t kGrowth = 4;
+  static constexpr std::uint32_t kNoSlots = ~std::uint32_t{0};
+  static constexpr std::uint32_t kFirstRoom = 16;
+  static constexpr std::uint32_t kGrowth = 4;
 
   // A packet that was sent more than once was acknowledged. Returns the transmission that the echo tells of; 0: it
   // tells of an earlier one.
@@ -338,24 +340,25 @@ class SendWindow {
     }
     if (lost_ != lost_before && reordering_ > 0 && --reordering_ == 0) reorder_window_ = 1;
   }
-  // The number of slots is a power of two.
-  Slot& slot(Seq seq) { return slots_[seq.value() & (slots_.size() - 1)]; }
-  const Slot& slot(Seq seq) const { return slots_[seq.value() & (slots_.size() - 1)]; }
+  std::uint32_t room() const { return slot_mask_ + 1; }
+  Slot& slot(Seq seq) { return slots_[seq.value() & slot_mask_]; }
+  const Slot& slot(Seq seq) const { return slots_[seq.value() & slot_mask_]; }
   History& history(const Slot& s) {
-    if (histories_.empty()) histories_.resize(slots_.size());
+    if (histories_.empty()) histories_.resize(room());
     return histories_[static_cast<std::size_t>(&s - slots_.data())];
   }
   [[gnu::noinline]] void grow() {
-    const std::size_t size = slots_.empty() ? kFirstSlots : slots_.size() * kGrowth;
-    std::vector<Slot> slots(std::min<std::size_t>(size, kCapacity));
-    std::vector<History> histories(histories_.empty() ? 0 : slots.size());
+    const std::uint32_t more = std::min(kCapacity, room() == 0 ? kFirstRoom : room() * kGrowth);
+    std::vector<Slot> slots(more);
+    std::vector<History> histories(histories_.empty() ? 0 : more);
     for (Seq s = base_; s != next_; ++s) {
-      const std::size_t to = s.value() & (slots.size() - 1);
+      const std::size_t to = s.value() & (more - 1);
       if (!histories.empty()) histories[to] = history(slot(s));
       slots[to] = slot(s);
     }
     slots_ = std::move(slots);
     histories_ = std::move(histories);
+    slot_mask_ = more - 1;
   }
 
   std::uint32_t window_;
@@ -374,7 +377,8 @@ class SendWindow {
   // answer to it would say that it was spurious. As an echo; never(): none.
   Instant undecided_ = Instant::never();
   LossCause undecided_cause_{};
-  std::vector<Slot> slots_;         // of the packets in flight, by number; as many as there were, and more
+  std::uint32_t slot_mask_ = kNoSlots;
+  std::vector<Slot> slots_;  // by the last bits of packets' numbers; a power of two, none since give_back()
   std::vector<History> histories_;  // beside slots_; empty until a packet was lost
 };
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <utility>
+
 #include "sub_connection_parts.h"
 
 namespace braid::stack {
@@ -80,75 +82,95 @@ TEST(Liveness, ProbeIsDueAfterAQuarterOfPathDeathWithoutSending) {  // SC-8
   EXPECT_EQ(l.probe_due(), at(225_ms));
 }
 
-// Four path_deaths after the last record, here 2 s, only peer_death counts: an eighth of it is 1250 ms, half of it 5 s.
-TEST(Liveness, QuietEndProbesEightTimesInPeerDeath) {  // SC-8
+// An end that is quiet from `since` on, and received its last packet then.
+Liveness quiet_end(const SubConnectionConfig& config, Duration since) {
+  Liveness l(config, at(since - config.path_death * Liveness::kQuietAfter));
+  l.received(at(since));
+  l.sent(at(since));
+  EXPECT_EQ(l.judge(at(since)), Verdict::kUnchanged);
+  EXPECT_TRUE(l.quiet());
+  return l;
+}
+
+TEST(Liveness, EndIsQuietFourPathDeathsAfterTheLastRecord) {  // SC-8
   Liveness l(test_config(), at(0_us));
   l.active(at(1_s));
-  l.sent(at(2800_ms));
-  EXPECT_FALSE(l.quiet(at(2999_ms)));
-  EXPECT_TRUE(l.quiet(at(3_s)));
-  EXPECT_EQ(l.probe_due(), at(2925_ms)) << "the last one before it is quiet";
-  l.sent(at(2925_ms));
-  // Quiet ends probe together, at multiples of 312.5 ms. at(0) is 5 s.
-  EXPECT_EQ(l.probe_due(), at(4062'500_us)) << "no later than 1250 ms after 2925";
+  l.received(at(2900_ms));
+  EXPECT_EQ(l.judge(at(2999_ms)), Verdict::kUnchanged);
+  EXPECT_FALSE(l.quiet());
+  EXPECT_EQ(l.judge(at(3_s)), Verdict::kUnchanged);
+  EXPECT_TRUE(l.quiet());
   l.active(at(4_s));
-  l.sent(at(4_s));
-  EXPECT_EQ(l.probe_due(), at(4125_ms)) << "it has something to say";
+  EXPECT_FALSE(l.quiet());
+}
+
+// An eighth of peer_death is 1250 ms. Quiet ends probe together, at multiples of 312.5 ms; at(0) is 5 s.
+TEST(Liveness, QuietEndProbesEightTimesInPeerDeath) {  // SC-8
+  Liveness first = quiet_end(test_config(), 2925_ms);
+  EXPECT_EQ(first.probe_due(), at(4062'500_us)) << "no later than 4175 ms";
+  first.active(at(4_s));
+  first.sent(at(4_s));
+  EXPECT_EQ(first.probe_due(), at(4125_ms)) << "it has something to say";
   SubConnectionConfig config = test_config();
   std::swap(config.local, config.remote);
-  Liveness second(config, at(0_us));
-  second.sent(at(2_s));
-  EXPECT_EQ(second.probe_due(), at(3437'500_us)) << "answers to the first one's probes come before";
+  EXPECT_EQ(quiet_end(config, 2_s).probe_due(), at(3437'500_us))
+      << "no later than 3562.5 ms: answers to the first one's probes come before";
 }
 
 TEST(Liveness, QuietPathIsDeadAfterHalfOfPeerDeath) {  // SC-8
+  Liveness l = quiet_end(test_config(), 2_s);
+  EXPECT_EQ(l.judgement_due(), at(7_s));
+  EXPECT_EQ(l.judge(at(6999_ms)), Verdict::kUnchanged);
+  EXPECT_FALSE(l.silent(at(6999_ms)));
+  EXPECT_EQ(l.judge(at(7_s)), Verdict::kPathDied);
+  EXPECT_EQ(l.judgement_due(), at(12_s));
+  EXPECT_EQ(l.judge(at(12_s)), Verdict::kPeerDied);
+}
+
+TEST(Liveness, PathThatDiesAsItsEndBecomesQuietIsJudgedAsBefore) {  // SC-8
   Liveness l(test_config(), at(0_us));
-  l.received(at(1700_ms));
-  EXPECT_EQ(l.judgement_due(), at(6700_ms)) << "path_death would be over when the end is quiet";
-  EXPECT_EQ(l.judge(at(6699_ms)), Verdict::kUnchanged);
-  EXPECT_FALSE(l.silent(at(6699_ms)));
-  EXPECT_EQ(l.judge(at(6700_ms)), Verdict::kPathDied);
-  EXPECT_EQ(l.judge(at(11'700_ms)), Verdict::kPeerDied);
+  l.received(at(1500_ms));
+  EXPECT_EQ(l.judge(at(2100_ms)), Verdict::kPathDied) << "it was due at 2 s";
+  EXPECT_TRUE(l.quiet());
 }
 
 // The silence before the record says nothing of the path: the peer had nothing to say either.
 TEST(Liveness, QuietPathIsDeadPathDeathAfterTheNextRecordLeft) {  // SC-8
-  Liveness l(test_config(), at(0_us));
-  l.received(at(3_s));
+  Liveness l = quiet_end(test_config(), 3_s);
   l.active(at(4_s));
   EXPECT_EQ(l.judgement_due(), at(4500_ms));
-  EXPECT_EQ(l.judge(at(4499_ms)), Verdict::kUnchanged);
   l.active(at(4400_ms));  // the record again
+  EXPECT_EQ(l.judge(at(4499_ms)), Verdict::kUnchanged);
   EXPECT_EQ(l.judge(at(4500_ms)), Verdict::kPathDied);
+  EXPECT_EQ(l.judge(at(13_s)), Verdict::kPeerDied) << "for which all silence counts";
 }
 
 TEST(Liveness, QuietEndProbesBeforeANatForgetsIt) {  // SC-8
   SubConnectionConfig config = test_config();
   config.peer_death = 200_s;
-  Liveness l(config, at(0_us));
-  l.sent(at(10_s));
-  EXPECT_EQ(l.probe_due(), at(25_s)) << "which is a multiple of 3750 ms";
-  l.sent(at(11_s));
-  EXPECT_EQ(l.probe_due(), at(25_s));
+  EXPECT_EQ(quiet_end(config, 10_s).probe_due(), at(25_s)) << "which is a multiple of 3750 ms";
+  EXPECT_EQ(quiet_end(config, 11_s).probe_due(), at(25_s));
 }
 
-// Where peer_death is no longer than two path_deaths nothing changes when an end is quiet.
+// Where peer_death is no longer than two path_deaths.
 TEST(Liveness, QuietEndIsNoMoreImpatientThanOthers) {  // SC-8
   SubConnectionConfig config = test_config();
   config.peer_death = 600_ms;
-  Liveness l(config, at(0_us));
-  l.received(at(2_s));
-  l.sent(at(2_s));
-  EXPECT_GT(l.probe_due(), at(2093_ms)) << "together with others";
-  EXPECT_LE(l.probe_due(), at(2125_ms));
+  const Liveness l = quiet_end(config, 2_s);
+  EXPECT_EQ(l.probe_due(), at(2125_ms));
   EXPECT_EQ(l.judgement_due(), at(2500_ms));
 }
 
 TEST(Liveness, SchedulingGapMakesNobodyQuiet) {  // SC-8
   Liveness l(test_config(), at(0_us));
+  l.received(at(2_s));
   l.on_scheduling_gap(at(2_s), 1_s);
-  EXPECT_FALSE(l.quiet(at(2999_ms)));
-  EXPECT_TRUE(l.quiet(at(3_s)));
+  EXPECT_EQ(l.judge(at(2499_ms)), Verdict::kUnchanged);
+  l.received(at(2900_ms));
+  EXPECT_EQ(l.judge(at(2999_ms)), Verdict::kUnchanged);
+  EXPECT_FALSE(l.quiet());
+  EXPECT_EQ(l.judge(at(3_s)), Verdict::kUnchanged);
+  EXPECT_TRUE(l.quiet());
 }
 
 }  // namespace
