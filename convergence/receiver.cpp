@@ -143,7 +143,7 @@ void Receiver::finish_handed_over() {
   if (handed_granules_ == 0) return;
   const std::uint32_t granules = handed_granules_;
   handed_granules_ = 0;
-  const auto first = units_.begin() + index(handed_at_);
+  Unit* const first = &units_[index(handed_at_)];
   std::fill(first, first + granules, Unit{});
   consume(handed_at_, granules);
 }

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/seq.h"
+#include "base/zeroed_table.h"
 #include "convergence/position.h"
 #include "stack/wire/segment.h"
 
@@ -153,7 +154,7 @@ class Receiver {
   bool ordered_;
   Position consumed_;
   Position returned_;
-  std::vector<Unit> units_;
+  ZeroedTable<Unit> units_;  // of a connection that carries little, little is touched
   std::vector<Rejoin> rejoining_;
   // How the last arrival completed a message, if that can be handed over without a search.
   // kNextInLine: it takes the one granule at consumed_, of which the unit says nothing.
