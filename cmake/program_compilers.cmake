@@ -95,7 +95,7 @@ function(braid_pthreads_words object wraps libraries variable)
   list(FILTER words EXCLUDE REGEX "<TARGET_FILE:braid_|[.]a$")
   list(JOIN words " " words)
   list(JOIN wraps "," wraps)
-  string(CONCAT words "-Wl,${wraps} -Wl,--undefined=braid_pthreads_new_is_linked ${object} "
+  string(CONCAT words "-Wl,${wraps} -Wl,--undefined=main,--undefined=braid_pthreads_new_is_linked ${object} "
     "-Wl,--start-group $<TARGET_FILE:braid_pthreads_calls> ${words} -Wl,--end-group -lstdc++ -lm -pthread")
   set(${variable} "${words}" PARENT_SCOPE)
 endfunction()

@@ -201,7 +201,7 @@ void SimulatedCluster::on_request(unsigned n) {
   if (r.kind == Request::Kind::kIdle) return go_idle(n);
   if (r.kind == Request::Kind::kCollective) {
     nodes_[n].await_call();
-    return owner_.on_collective_call(*this, r);
+    return owner_.on_collective_call(*this, n, r);
   }
   if (r.kind == Request::Kind::kRunOnCluster) {
     nodes_[n].await_call();
@@ -276,9 +276,10 @@ void SimulatedCluster::end_barrier(Instant at) {
   }
 }
 
-void SimulatedCluster::finish(Instant now) {
-  resume(0, now);
-  // The last turn is no longer part of the run.
+void SimulatedCluster::finish(Instant now, unsigned node) {
+  // The last turn is no longer part of the run, and of this node alone.
+  for (unsigned n = 0; n < nodes_.size(); ++n) turns_.control().nodes[n].runnable = false;
+  resume(node, now);
   turns_.control().until = ClockRate::kNever;
   turns_.control().protection_runs = 0;
 }

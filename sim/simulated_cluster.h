@@ -94,7 +94,7 @@ class SimulatedCluster {
     // A node begins the machine's figures anew.
     virtual void reset_figures() = 0;
     // Its initial node makes a collective call, and waits.
-    virtual void on_collective_call(SimulatedCluster& cluster, const Request& request) = 0;
+    virtual void on_collective_call(SimulatedCluster& cluster, unsigned node, const Request& request) = 0;
 
    protected:
     ~Owner() = default;
@@ -133,7 +133,7 @@ class SimulatedCluster {
   // the first `nodes` nodes run; the others are outside parallel().
   void begin_barrier(Instant now, unsigned nodes);
   // The program runs its last turn.
-  void finish(Instant now);
+  void finish(Instant now, unsigned node);
 
   // All nodes leave parallel() at once: the run ends.
   void leave_parallel(Instant now);

@@ -144,8 +144,9 @@ void SimulatedMachine::end_run(Instant now) {
   finished_ = true;
 }
 
-// main() has ended in cluster 0, before there were others, or while others have threads that it does not wait for.
-void SimulatedMachine::leave(SimulatedCluster& first) {
+// A node has ended the program: main() in cluster 0, before there were others, or one of several while others have threads
+// that it does not wait for.
+void SimulatedMachine::leave(SimulatedCluster& first, unsigned node) {
   const Instant now = shared_.events.now();
   if (shared_.parallel.is_running()) {
     for (const auto& c : clusters_) c->leave_parallel(now);
@@ -153,13 +154,13 @@ void SimulatedMachine::leave(SimulatedCluster& first) {
     shared_.iccs.stop_measuring(now);
   }
   end_run(now);
-  first.finish(now);
+  first.finish(now, node);
   for (const auto& c : clusters_)
     if (c.get() != &first) c->dismiss();
 }
 
-void SimulatedMachine::on_collective_call(SimulatedCluster& by, const Request& request) {
-  if (request.call.kind == dsm::CallKind::kLeave && by.id() == ClusterId(0)) return leave(by);
+void SimulatedMachine::on_collective_call(SimulatedCluster& by, unsigned node, const Request& request) {
+  if (request.call.kind == dsm::CallKind::kLeave) return leave(by, node);
   if (request.call.kind == dsm::CallKind::kAllocate) by.allocate(request);
   const Result<bool> all = calls_.join(by.id(), request.call);
   if (!all) return shared_.fail(all.error());
@@ -186,7 +187,7 @@ void SimulatedMachine::make_call(dsm::CallKind kind) {
       return;
     case dsm::CallKind::kFinish:
       end_run(now);
-      for (const auto& c : clusters_) c->finish(now);
+      for (const auto& c : clusters_) c->finish(now, 0);
       return;
     case dsm::CallKind::kNone:
     case dsm::CallKind::kLeave:

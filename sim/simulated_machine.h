@@ -49,7 +49,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
 
   void parallel_ended() override;
   void reset_figures() override;
-  void on_collective_call(SimulatedCluster& cluster, const Request& request) override;
+  void on_collective_call(SimulatedCluster& cluster, unsigned node, const Request& request) override;
 
   void begin_programs();
   SimulatedCluster& cluster(ClusterId id) { return *clusters_[id.value()]; }
@@ -58,7 +58,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
   void on_event(const Event& event);
   void make_call(dsm::CallKind kind);
   void end_run(Instant now);
-  void leave(SimulatedCluster& first);
+  void leave(SimulatedCluster& first, unsigned node);
   void hash(Instant at, std::uint64_t whose, std::uint64_t what);
   struct Transmissions {
     std::uint64_t retransmissions = 0;

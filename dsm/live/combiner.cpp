@@ -42,21 +42,22 @@ Combiner::Combiner(const Shape& shape, PageMemory& memory, Network* network)
       transmitter_(network, engine_, call_),
       nodes_(std::make_unique<Node[]>(shape.compute)) {}
 
-bool Combiner::start_call(const CollectiveCall& call) {
+bool Combiner::start_call(unsigned local, const CollectiveCall& call) {
   const std::lock_guard hold(*this);
   call_.begin(call);
-  nodes_[0].completion.begin();
-  send_and_signal(0);
-  return nodes_[0].completion.done();
+  calling_node_ = local;
+  nodes_[local].completion.begin();
+  send_and_signal(local);
+  return nodes_[local].completion.done();
 }
 
 bool Combiner::operation_complete(unsigned local) const {
-  if (local == 0 && call_.in_progress()) return call_.complete();
+  if (calls_together(local)) return call_.complete();
   return engine_.done(static_cast<std::uint16_t>(local));
 }
 
 void Combiner::signal_waiting() {
-  std::uint64_t waiting = waiting_ | (call_.in_progress() ? 1u : 0u);
+  std::uint64_t waiting = waiting_ | (call_.in_progress() ? std::uint64_t{1} << calling_node_ : 0u);
   for (; waiting != 0; waiting &= waiting - 1) {
     const auto local = static_cast<unsigned>(std::countr_zero(waiting));
     if (!operation_complete(local)) continue;

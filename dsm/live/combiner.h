@@ -52,9 +52,9 @@ class Combiner final : private Network::Sink {
     operation();
     send_and_signal(local);
   }
-  // Begins a collective call. False: it is in progress, and completion(0) signals its end. Compute node 0, which
-  // ends it with call().end().
-  [[nodiscard]] bool start_call(const CollectiveCall& call);
+  // Begins a collective call of compute node `local`, which ends it with call().end(). False: it is in progress, and
+  // completion(local) signals its end.
+  [[nodiscard]] bool start_call(unsigned local, const CollectiveCall& call);
 
   Completion& completion(unsigned local) { return nodes_[local].completion; }
   // A message has arrived, or output waits. With a network only.
@@ -69,6 +69,8 @@ class Combiner final : private Network::Sink {
 
   Engine& engine() { return engine_; }  // without the lock for open locks only
   CurrentCall& call() { return call_; }
+  // Whether compute node `local` has begun one that is in progress.
+  bool calls_together(unsigned local) const { return local == calling_node_ && call_.in_progress(); }
   // Handles arrived messages, up to a batch, and sends the resulting ones, as `compute_node`. False: none
   // had arrived. Ends the process if one must be refused (PG-27) or a cluster is lost. With a network only.
   bool serve(unsigned compute_node);
@@ -108,6 +110,7 @@ class Combiner final : private Network::Sink {
   // Guarded by lock_.
   Engine engine_;
   CurrentCall call_;
+  unsigned calling_node_ = 0;  // the compute node that has begun it
   Transmitter transmitter_;
   std::uint64_t waiting_ = 0;  // compute nodes whose operation is in progress, a bit each
   unsigned compute_node_ = 0;  // the compute node that serves

@@ -184,7 +184,8 @@ std::string Runtime::report() {
 void Runtime::call_together(const CollectiveCall& call, Instant deadline, AtDeadline then) {
   if (network_ == nullptr) return;
   const Inside inside;
-  if (!combiner_.start_call(call)) waits_.wait(0, deadline);
+  const auto local = static_cast<unsigned>(this_thread.local);
+  if (!combiner_.start_call(local, call)) waits_.wait(local, deadline);
   const std::lock_guard hold(combiner_);
   CurrentCall& current = combiner_.call();
   current.end();
@@ -207,7 +208,7 @@ std::string Runtime::explain_wait(unsigned local) {
   const auto node = static_cast<std::uint16_t>(local);
   const CurrentCall& call = combiner_.call();
   std::string text = combiner_.engine().explain_wait(node);
-  if (text.empty() && local == 0 && call.in_progress())
+  if (text.empty() && combiner_.calls_together(local))
     text = fmt::format("waits for cluster(s){} to call {} too", call.missing(), text_of(call.kind()));
   if (text.empty()) text = local == 0 || in_parallel_ ? "computes" : "waits for parallel()";
   const std::string locks = combiner_.engine().locks_of(node);

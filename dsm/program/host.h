@@ -100,7 +100,7 @@ class Host {
   virtual void barrier_of_clusters() = 0;
   // Returns when no other cluster needs this one, and its
   // report is written. The heap is mapped until the destructor.
-  // Inside begin_parallel() without a body other threads may still run; they
+  // Inside begin_parallel() without a body any compute node may call it, once, and other threads may still run;
   // then the caller ends the process.
   virtual void finish() = 0;
 

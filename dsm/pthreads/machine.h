@@ -7,7 +7,7 @@
 //   keys.cpp         thread-specific keys
 //   ends.cpp         how threads that are not the system's end
 //   time.cpp         virtual time; of programs for simulation only, as
-//   output.cpp       stdio
+//   streams.cpp      streams of stdio that threads have opened, and those of simulated programs; with it output.cpp
 //   memory.cpp       malloc() and what allocates by it, operator new
 //   atomics.cpp      atomic operations, and what volatile accesses call (compiler_plugin.cpp, of the programs)
 //   cxx.cpp          std::thread, std::condition_variable
@@ -24,6 +24,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <ctime>
 #include <string>
 #include <vector>
@@ -47,7 +48,7 @@ inline constexpr unsigned kFirstConditionGuard = kFirstGuard + kGuards;
 inline constexpr unsigned kFirstAtomicGuard = kFirstConditionGuard + kConditionGuards;
 inline constexpr unsigned kOutputLock = kLocks - 3;   // of output, in simulation
 inline constexpr unsigned kThreadsLock = kLocks - 2;  // of Shared's table of threads
-inline constexpr unsigned kNumbersLock = kLocks - 1;  // of Shared's numbers of barriers, and keys
+inline constexpr unsigned kNumbersLock = kLocks - 1;  // of Shared's numbers of barriers, keys and streams
 
 inline constexpr unsigned kWaits =
     4096;  // conditions for those that wait for an object in memory, by its address
@@ -95,6 +96,12 @@ struct Key {
 };
 inline constexpr unsigned kMaxKeys = PTHREAD_KEYS_MAX;
 
+struct Stream {  // that a thread has opened (streams.h)
+  std::FILE* stream;
+  std::uint16_t cluster;
+};
+inline constexpr unsigned kMaxStreams = 1024;
+
 struct alignas(4096) Shared {
   // kThreadsLock
   alignas(4096) std::array<Thread, kMaxThreads> threads;
@@ -105,11 +112,14 @@ struct alignas(4096) Shared {
   std::array<std::uint16_t, std::size_t{kMaxClusters} * kNodes> places;  // live threads, by place
   std::uint32_t live;  // threads that have not ended, without main()
   bool main_waits;
-  bool ending;
+  bool ending;           // the program has called exit(), or main() has returned
+  bool ended_by_thread;  // exit(0), not main()
   // kNumbersLock
   alignas(4096) Numbers<kMaxBarriers> barriers;
   alignas(4096) std::array<Key, kMaxKeys> keys;
   std::uint32_t key_count;
+  alignas(4096) std::array<Stream, kMaxStreams> streams;
+  std::uint32_t stream_count;
 };
 // Made by the first call.
 Shared& shared();

@@ -23,6 +23,7 @@
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
 #include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/streams.h"
 #include "dsm/pthreads/wrapped.h"
 
 namespace braid::dsm::pthreads {
@@ -242,6 +243,9 @@ int WRAPPED(__asprintf_chk)(char** text, int, const char* format, ...) {
   return length;
 }
 ssize_t WRAPPED(getdelim)(char** line, std::size_t* room, int delimiter, FILE* file) {
+  const unsigned home = home_of(file, "getline()");
+  if (home != kHere)
+    return at(home, "getline()", [=] { return WRAPPED(getdelim)(line, room, delimiter, file); });
   char* read = nullptr;
   std::size_t read_room = 0;
   const ssize_t length = ::getdelim(&read, &read_room, delimiter, file);
@@ -257,6 +261,10 @@ ssize_t WRAPPED(getdelim)(char** line, std::size_t* room, int delimiter, FILE* f
   }
   ::free(read);
   return length;
+}
+// What getline() is where the compiler expands it.
+ssize_t WRAPPED(__getdelim)(char** line, std::size_t* room, int delimiter, FILE* file) {
+  return WRAPPED(getdelim)(line, room, delimiter, file);
 }
 ssize_t WRAPPED(getline)(char** line, std::size_t* room, FILE* file) {
   return WRAPPED(getdelim)(line, room, '\n', file);

@@ -32,7 +32,6 @@ constexpr const char* kOneProcess = "a signal reaches one process, and threads a
 extern "C" {
 
 REFUSED(pthread_cancel, (pthread_t), "let the thread look at a flag, and end itself")
-REFUSED(pthread_kill, (pthread_t, int), kOneProcess)
 REFUSED(pthread_sigqueue, (pthread_t, int, const union sigval), kOneProcess)
 REFUSED(pthread_getcpuclockid, (pthread_t, clockid_t*),
         "use clock_gettime(CLOCK_THREAD_CPUTIME_ID), of the calling thread")

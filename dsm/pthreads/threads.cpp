@@ -36,6 +36,7 @@
 #include "dsm/program/system_calls.h"
 #include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/streams.h"
 #include "dsm/pthreads/wrapped.h"
 
 extern "C" {
@@ -104,6 +105,24 @@ unsigned index_of(const Thread& thread) {
   return static_cast<unsigned>(&thread - shared().threads.data());
 }
 
+// --- The system's threads, in a live run
+
+// By compute node of this cluster; 0: it has no thread of the program, or one that has not begun. The lock is never held while the
+// machine is called.
+struct SystemThreads {
+  std::mutex mutex;
+  std::array<pthread_t, kNodes> threads{};
+};
+SystemThreads& system_threads() {
+  static SystemThreads& all = *new SystemThreads;
+  return all;
+}
+void set_system_thread(unsigned local, pthread_t thread) {
+  if (!thread_host::starts_threads()) return;
+  const std::lock_guard hold(system_threads().mutex);
+  system_threads().threads[local] = thread;
+}
+
 // --- A thread's life
 
 std::uint64_t run_function(void* argument) {
@@ -115,6 +134,7 @@ std::uint64_t run_function(void* argument) {
 void run_thread(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   own.thread = &thread;
+  set_system_thread(thread.local, ::pthread_self());
   void* const stack = take_stack(thread.stack_bytes);
   own.stack = stack;
   stack_guard.low = reinterpret_cast<std::uintptr_t>(stack);
@@ -147,6 +167,7 @@ void end_thread(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   use_shared_stack({});
   run_on_shared_stack(run_destructors, nullptr, own.stack, thread.stack_bytes);
+  set_system_thread(thread.local, 0);
   give_stack(thread.stack_bytes, own.stack);
   // One that waits for threads may have the next one, which begins when this has ended.
   const bool node_waits = !thread_host::starts_threads();
@@ -178,6 +199,30 @@ void run_thread_of_node(Thread& thread) {
   thread_host::renew_thread_variables();
 }
 
+// --- The end of a cluster's process, in a live run
+
+// As exit() does: one that waits in a read of standard input, whose lock it has, does not hold the others up.
+void flush_streams() {
+  if (::ftrylockfile(stdin) == 0) {
+    ::funlockfile(stdin);
+    (void)::fflush(nullptr);
+    return;
+  }
+  (void)::fflush(stdout);
+  (void)::fflush(stderr);
+}
+
+// The machine is left, but its memory stays, for threads that still run; they end with the process.
+[[noreturn]] void leave_process(int status) {
+  joined_host("exit()").finish();
+  flush_streams();
+  ::_exit(status);
+}
+
+[[noreturn]] void await_end_of_process() {
+  for (;;) ::pause();
+}
+
 // --- Each cluster's thread that starts others, in a live run
 
 void start_jobs(unsigned cluster) {
@@ -207,6 +252,7 @@ void serve_jobs(unsigned cluster) {
 
 void serve_first_cluster(void*) {
   serve_jobs(0);
+  if (shared().ended_by_thread) leave_process(0);
 }
 
 // --- The compute node that runs handlers of signals, in a live run
@@ -216,13 +262,6 @@ void run_handlers(void*) {
   stack_guard.low = reinterpret_cast<std::uintptr_t>(stack);
   stack_guard.bytes = kGuardBytes;
   serve_signals(stack, kStackBytes);
-}
-
-// The machine is left, but its memory stays, for threads that still run; they end with the process.
-[[noreturn]] void leave_process(int status) {
-  joined_host("exit()").finish();
-  (void)::fflush(nullptr);
-  ::_exit(status);
 }
 
 [[noreturn]] void serve_cluster(unsigned cluster) {
@@ -244,23 +283,36 @@ unsigned node_number(unsigned cluster, unsigned local) {
   }
 }
 
-// The last of the handlers of exit(): destructors of the program's objects use shared memory.
-void leave(int status, void*) {
-  const Host* const host = current_host();
-  if (host == nullptr || is_forked_child() || host->shape().cluster != 0 || host->current_node() != 0) return;
-  if (!thread_host::starts_threads()) {
-    thread_host::leave();
-    (void)::fflush(nullptr);
-    ::_exit(status);
-  }
+// The end of the program, in a live run: all clusters leave the machine. Of several ends the first.
+[[noreturn]] void end_all(int status, bool by_main) {
+  Shared& all = shared();
+  bool is_first = false;
   {
     const Guard guard(kThreadsLock);
-    shared().ending = true;
+    is_first = !all.ending;
+    all.ending = true;
+    if (is_first) all.ended_by_thread = !by_main;
   }
-  Node main = calling_node_of("exit()");
+  if (!is_first) await_end_of_process();
+  Node self = calling_node_of("exit()");
   for (unsigned cluster = 0; cluster < machine.clusters; ++cluster)
-    main.semaphore_post(kJobSemaphore + cluster);
-  leave_process(status);
+    self.semaphore_post(kJobSemaphore + cluster);
+  // In the cluster of another thread the one that starts threads leaves, as in all others.
+  if (by_main || machine.clusters == 1) leave_process(status);
+  await_end_of_process();
+}
+
+// The last of the handlers of exit(): destructors of the program's objects use shared memory. A thread that is not main() and
+// has another status than 0 ends its process, and so the run.
+void leave(int status, void*) {
+  const Host* const host = current_host();
+  if (host == nullptr || is_forked_child() || host->current_node() < 0) return;
+  const bool by_main = own.thread == nullptr && !serves_signals();
+  if (!by_main && status != 0) return;
+  if (thread_host::starts_threads()) end_all(status, by_main);
+  thread_host::leave();
+  (void)::fflush(nullptr);
+  ::_exit(status);
 }
 
 // --- The start
@@ -307,6 +359,7 @@ std::uint64_t start_machine(void*) {
     begin_simulated(cluster);
   Node main = calling_node_of("pthread_create()");
   for (const void* const lock : early_locks()) main.lock_at(lock);
+  set_system_thread(0, ::pthread_self());
   if (signals_are_served()) start_to_serve_signals();
   return 0;
 }
@@ -322,11 +375,15 @@ std::uint64_t start_machine(void*) {
 
 // --- pthread_create()
 
+constexpr unsigned kAnyCluster = ~0u;
+
 struct Request {
   void* (*function)(void*) = nullptr;
   void* argument = nullptr;
   bool detached = false;
   std::size_t stack_bytes = kStackBytes;
+  unsigned cluster = kAnyCluster;
+  const char* call = "pthread_create()";  // for messages
 };
 
 Request read_request(const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
@@ -346,20 +403,20 @@ Request read_request(const pthread_attr_t* attributes, void* (*function)(void*),
   return request;
 }
 
-Thread* take_record(Shared& all) {
+Thread* take_record(Shared& all, const Request& request) {
   for (Thread& thread : all.threads)
     if (!thread.used) return &thread;
-  fail(
-      "pthread_create(){}: {} threads live or have ended and were not joined: join them, or create them detached",
-      place_of_call().c_str(), +kMaxThreads);
+  fail("{}{}: {} threads live or have ended and were not joined: join them, or create them detached",
+       request.call, place_of_call().c_str(), +kMaxThreads);
 }
 
-// Where the next thread runs. False: no cluster has room.
-bool choose_place(Shared& all, Thread& thread) {
+// Where the next thread runs. False: no cluster has room, or not the one that is asked for.
+bool choose_place(Shared& all, Thread& thread, unsigned wanted) {
   const unsigned count = machine.clusters * machine.computing;
   int best = -1;
   for (unsigned place = 0; place < count; ++place) {
     const unsigned cluster = place / machine.computing;
+    if (wanted != kAnyCluster && cluster != wanted) continue;
     if (std::popcount(all.nodes[cluster]) == static_cast<int>(machine.nodes)) continue;
     if (best < 0 || all.places[place] < all.places[static_cast<unsigned>(best)])
       best = static_cast<int>(place);
@@ -373,7 +430,11 @@ bool choose_place(Shared& all, Thread& thread) {
   return true;
 }
 
-[[noreturn]] void fail_for_full_machine() {
+[[noreturn]] void fail_for_full_machine(const Request& request) {
+  if (request.cluster != kAnyCluster)
+    fail("{}{} needs a thread of cluster {}, and the cluster has room for no more: {}", request.call,
+         place_of_call().c_str(), request.cluster,
+         thread_host::starts_threads() ? "create fewer threads" : "raise --compute of `braid sim`");
   if (thread_host::starts_threads())
     fail(
         "pthread_create(){}: the program has more threads at once than the {} for which each of the {} clusters has room: "
@@ -392,14 +453,14 @@ Thread* create(const Request& request) {
   Thread* thread = nullptr;
   {
     const Guard guard(kThreadsLock);
-    thread = take_record(all);
+    thread = take_record(all, request);
     Thread fresh{};
     fresh.function = request.function;
     fresh.argument = request.argument;
     fresh.detached = request.detached;
     fresh.stack_bytes = request.stack_bytes;
     fresh.used = true;
-    if (!choose_place(all, fresh)) fail_for_full_machine();
+    if (!choose_place(all, fresh, request.cluster)) fail_for_full_machine(request);
     *thread = fresh;
     ++all.live;
     if (!thread_host::starts_threads())
@@ -471,17 +532,46 @@ int detach(pthread_t name) {
   return 0;
 }
 
-// --- exit()
+// --- pthread_kill()
 
-[[noreturn]] void exit_by_thread(int status) {
-  (void)::fflush(nullptr);
-  if (status == 0)
-    fail(
-        "exit(0){} was called by a thread that pthread_create() has made: let main() end the program, or end it with a "
-        "status that is no success",
-        place_of_call().c_str());
-  ::exit(status);
+bool has_ended(const Thread& thread) {
+  const Guard guard(kThreadsLock);
+  return !thread.used || thread.done;
 }
+
+// The cluster where the thread is; the caller's: kHere.
+unsigned home_of_thread(const Thread& thread) {
+  const unsigned cluster = thread.cluster;
+  return !started() || cluster == joined_host("pthread_kill()").shape().cluster ? kHere : cluster;
+}
+
+// In the thread's cluster. It may not have begun.
+int kill_here(const Thread& thread, int number) {
+  if (!started()) return ::pthread_kill(::pthread_self(), number);
+  constexpr Duration kLook = 100_us;
+  for (;; thread_host::sleep(kLook)) {
+    if (has_ended(thread)) return 0;
+    const std::lock_guard hold(system_threads().mutex);
+    const pthread_t system = system_threads().threads[thread.local];
+    if (system != 0) return ::pthread_kill(system, number);
+  }
+}
+
+// An error number; or kill_here() is next. 0: the thread has ended, or is there.
+constexpr int kNext = -1;
+int before_kill(const Thread* thread, int number, bool in_handler) {
+  if (thread == nullptr || !thread->used) return ESRCH;
+  if (number < 0 || number >= NSIG) return EINVAL;
+  if (number == 0 || has_ended(*thread)) return 0;
+  if (!thread_host::starts_threads())
+    refuse("pthread_kill() in simulation", "the threads of a cluster are one of the system");
+  if (in_handler && home_of_thread(*thread) != kHere)
+    refuse("pthread_kill() of a thread of another cluster, by a handler of a signal,",
+           "let a thread call it");
+  return kNext;
+}
+
+// --- exit()
 
 [[noreturn]] void exit_main_when_alone() {
   if (started()) {
@@ -554,6 +644,15 @@ bool uses_timed_waits() {
   return &braid_pthreads_timed != nullptr;
 }
 
+void call_at(unsigned home, const char* call, void* (*function)(void*), void* argument) {
+  on_private([=] {
+    const Thread* const thread =
+        create({.function = function, .argument = argument, .cluster = home, .call = call});
+    void* result = nullptr;
+    (void)join(reinterpret_cast<pthread_t>(thread), &result, true);
+  });
+}
+
 Shared& shared() {
   // Clones have the address, too.
   static Shared& all = []() -> Shared& {
@@ -609,6 +708,15 @@ int WRAPPED(pthread_tryjoin_np)(pthread_t name, void** result) {
   return error_number;
 }
 
+int WRAPPED(pthread_kill)(pthread_t name, int number) {
+  const Thread* const thread = thread_of(name);
+  const bool in_handler = !on_shared_stack();
+  const int early = on_private([=] { return before_kill(thread, number, in_handler); });
+  if (early != kNext) return early;
+  const unsigned home = on_private([=] { return home_of_thread(*thread); });
+  return at(home, "pthread_kill()", [=] { return on_private([=] { return kill_here(*thread, number); }); });
+}
+
 int WRAPPED(pthread_detach)(pthread_t name) {
   return on_private([name] { return detach(name); });
 }
@@ -632,10 +740,7 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
 }
 
 [[noreturn]] void WRAPPED(exit)(int status) {
-  on_private([status] {
-    if (own.thread != nullptr || serves_signals()) exit_by_thread(status);
-    ::exit(status);
-  });
+  on_private([status] { ::exit(status); });
   ::abort();
 }
 

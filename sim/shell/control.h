@@ -55,9 +55,9 @@ struct Request {
     kResetFigures,
     // call; CallKind::kAllocate: pages and homes too. By node 0 for its cluster. The calls of all clusters
     // must be equal (dsm::difference() describes a difference). After CallKind::kParallel all nodes of the
-    // cluster run, from the same moment on. CallKind::kLeave: by cluster 0 alone; the run ends with
-    // main(): before all other calls in the part of main() in which there are no other clusters, or while other nodes have
-    // threads of the program that never end.
+    // cluster run, from the same moment on. CallKind::kLeave: by one node of one cluster alone; the run ends with
+    // it: before all other calls in the part of main() in which there are no other clusters, or with main() or a thread
+    // that calls exit(), while other nodes have threads of the program that never end.
     kCollective,
     // The node has finished its part of parallel() (the barrier at its end included) or of kRunOnCluster, and
     // has nothing to run until the next one. Node 0 asks too: it continues when all nodes of its cluster

@@ -181,9 +181,42 @@ class Pthreads(unittest.TestCase):
                   " ticks > before);", options=("--compute", "1"))
         self.assertEqual(done.stdout, "[c0] 600 1 1 1\n")
 
+    def test_threads_of_all_clusters_use_streams_that_one_of_them_has_opened(self):
+        self.assertEqual(self.compare("streams"), "streams: 0 wrong\n")
+        self.assertEqual(live(3, "./streams", folder=self.folder, options=("--compute", "1")).stdout, "[c0] streams: 0 wrong\n")
+        done = self.run_thread('late = fopen("late", "w");', before="static FILE* late;", after="fileno(late);", expect=70,
+                               options=("--compute", "1"))
+        self.assertRegex(done.stderr, r"fileno\(\) of a stream that a thread of another cluster has opened in main at a.c:\d+ is not "
+                                      "available with --pthreads: a descriptor is of one process")
+
+    def test_signals_for_threads_of_other_clusters(self):
+        """Two wait for one with sigwait(), and one in a read that a handler interrupts."""
+        self.build(
+            "#include <errno.h>\n#include <pthread.h>\n#include <signal.h>\n#include <stdio.h>\n#include <unistd.h>\n"
+            "static int got[3], ends[2], caught; static sigset_t set; static void handler(int s) { caught = s; }\n"
+            "static void* f(void* p) { sigwait(&set, p); return p; }\n"
+            "static void* g(void* p) { char c; got[2] = read(ends[0], &c, 1) < 0 ? errno : 0; return p; }\n"
+            "int main(void) { struct sigaction a = {.sa_handler = handler}; pthread_t t[3]; sigemptyset(&set); sigaddset(&set, SIGUSR2);\n"
+            "pthread_sigmask(SIG_BLOCK, &set, 0); sigaction(SIGUSR1, &a, 0); if (pipe(ends)) return 1;\n"
+            "for (int i = 0; i < 3; ++i) pthread_create(&t[i], 0, i < 2 ? f : g, &got[i]);\n"
+            'printf("%d %d\\n", pthread_kill(t[0], 0), pthread_kill(t[0], 99) == EINVAL);\n'
+            "for (int i = 0; i < 2; ++i) { pthread_kill(t[i], SIGUSR2); pthread_join(t[i], 0); }\n"
+            "do { pthread_kill(t[2], SIGUSR1); usleep(20000); } while (pthread_tryjoin_np(t[2], 0));\n"
+            'printf("%d %d %d\\n", got[0] == SIGUSR2, got[1] == SIGUSR2, got[2] == EINTR && caught == SIGUSR1); return 0; }\n', "-D_GNU_SOURCE")
+        for clusters in (1, 2, 4):
+            with self.subTest(clusters=clusters):
+                self.assertEqual(live(clusters, "./a", folder=self.folder, options=("--compute", "1")).stdout, "[c0] 0 1\n[c0] 1 1 1\n")
+
+    def test_main_comes_from_an_archive(self):
+        (self.folder / "m.c").write_text('#include <stdio.h>\nint answer(void);\nint main(void) { printf("%d\\n", answer()); return 0; }\n')
+        run(BIN / "braid-cc", "--pthreads", "-c", "m.c", folder=self.folder)
+        run("ar", "rcs", "libm0.a", "m.o", folder=self.folder)
+        self.build("int answer(void) { return 42; }\n", "-L.", "-lm0")
+        self.assertEqual(live(2, "./a", folder=self.folder).stdout, "[c0] 42\n")
+
     def test_refused_calls_are_named_with_their_place(self):
         for call, why in (("pthread_cancel(name)", "let the thread look at a flag"),
-                          ("pthread_kill(name, SIGUSR1)", "a signal reaches one process"),
+                          ("pthread_sigqueue(name, SIGUSR1, (union sigval){0})", "a signal reaches one process"),
                           ("sem_open(\"/s\", 0)", "named semaphores are the system's"),
                           ("fork()", "stacks and globals are shared memory, which no child has"),
                           ("thrd_create(0, 0, 0)", "call the function of <pthread.h>")):
@@ -222,7 +255,6 @@ class Pthreads(unittest.TestCase):
                 ("", "pthread_mutex_lock(&m); pthread_mutex_lock(&m);", r"in main at a.c:\d+: the calling thread has this mutex"),
                 ("", "pthread_cond_wait(&c, &m);", r"pthread_cond_wait\(\) in main at a.c:\d+ waits for ever"),
                 ("pthread_barrier_t b; memset(&b, 1, sizeof b); pthread_barrier_wait(&b);", "", "was not initialised"),
-                ("exit(0);", "", r"exit\(0\) in f at a.c:\d+ was called by a thread"),
                 ("char a[60000]; memset(a, number, 60000); number += a[3]; f(a);", "", "the stack of a thread is full")):
             with self.subTest(body=body, main=main):
                 self.assertRegex(self.run_thread(body, main, expect=70).stderr, text)
@@ -258,6 +290,15 @@ class Pthreads(unittest.TestCase):
             "", after='pthread_create(&name, 0, g, 0); pthread_create(&name, 0, g, 0); sleep(0); printf("main\\n"); exit(0);',
             before="static void* g(void* p) { (void)p; pthread_mutex_lock(&m); pthread_cond_wait(&c, &m); return 0; }").stdout,
                          "[c0] main\n")
+        # So does exit(0) in a thread, wherever it is, which runs the handlers, while main() and others wait for ever or for input.
+        for before, clusters in ((0, 1), (0, 2), (1, 2), (2, 4)):
+            with self.subTest(before=before, clusters=clusters):
+                done = self.run_thread(
+                    'number = 7; printf("ends\\n"); exit(0);', "atexit(late);"
+                    + "pthread_create(&name, 0, g, 0);" * before, clusters=clusters, after="getchar(); pause();", options=("--compute", "1"),
+                    before='static void late(void) { printf("late %d\\n", number); }\n'
+                           "static void* g(void* p) { char c; while (read(0, &c, 1) >= 0) pause(); return p; }")
+                self.assertEqual(without_prefix(done.stdout), "ends\nlate 7\n", done.stderr)
         # Without any thread there is no machine.
         self.build('#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts("none"); free(malloc(10)); return 4; }\n')
         self.assertEqual(live(2, "./a", folder=self.folder, expect=4).stdout, "[c0] none\n")

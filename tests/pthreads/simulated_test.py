@@ -85,6 +85,13 @@ class Simulated(unittest.TestCase):
     def test_the_cxx_library(self):
         self.assertEqual(self.compare(FOLDER / "cxx.cpp"), "cxx: 0 wrong\n")
 
+    def test_threads_use_streams_that_others_have_opened(self):
+        """The call of another cluster's stream takes a compute node there."""
+        self.assertEqual(self.compare(FOLDER / "streams.c", machines=((1, 4), (3, 5))), "streams: 0 wrong\n")
+        done, _ = self.simulate(machine=(4, 1), expect=70)
+        self.assertRegex(done.stderr, r"\(\) in \w+ at \S*streams.c:\d+ needs a thread of cluster \d, and the cluster has room for no more: raise "
+                                      "--compute of `braid sim`")
+
     def test_lazy_protocol(self):
         self.build(FOLDER / "calls.c", native=False)
         longer, _ = self.simulate(machine=(3, 2), options=["--page-bytes", "8192"])
@@ -135,6 +142,16 @@ class Simulated(unittest.TestCase):
                     done = self.run_threads(thread, 'pthread_create(t, 0, f, 0); sem_wait(&s); puts("main");',
                                             machine=machine)
                     self.assertEqual(done.stdout, "main\n")
+
+    def test_exit_in_a_thread_ends_the_run_with_its_handlers(self):
+        for machine in ((1, 2), (2, 1), (3, 1), (2, 2)):
+            for others in range(machine[0] * machine[1] - 1):
+                with self.subTest(machine=machine, others=others):
+                    done = self.run_threads("if (p) { sem_wait(&s); for (;;) usleep(100); } number = 7; exit(0);",
+                                            f"atexit(late); for (int i = 0; i < {others}; ++i) pthread_create(t, 0, f, t);"
+                                            " pthread_create(t, 0, f, 0); for (;;) usleep(10);", machine=machine,
+                                            before='#include <stdlib.h>\nstatic void late(void) { printf("late %d\\n", number); }')
+                    self.assertEqual(done.stdout, "late 7\n")
 
     def test_time_is_virtual(self):
         done = self.run_threads("sleep(2000); sem_post(&s);",

@@ -37,7 +37,7 @@ class Cluster : public testing::Test, protected Iccs::Sink, protected SimulatedC
   void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
   void parallel_ended() override { ++parallel_ended_; }
   void reset_figures() override {}
-  void on_collective_call(SimulatedCluster&, const Request& request) override {
+  void on_collective_call(SimulatedCluster&, unsigned, const Request& request) override {
     called_.push_back(request.call.kind);
   }
 
