@@ -56,8 +56,7 @@ int wait_in_memory(Condition& condition, pthread_mutex_t* mutex, const timespec*
       if (deadline == nullptr) {
         guard.wait(wait_of(&condition), "pthread_cond_wait()",
                    object_at(WaitedFor::Kind::kCondition, &condition));
-      } else if (!guard.sleep_before(*deadline, clock)) {
-        result = ETIMEDOUT;
+      } else if (result = guard.sleep_before(*deadline, clock); result != 0) {
         break;
       }
     }
@@ -90,6 +89,7 @@ int signal(pthread_cond_t* object, bool all) {
 
 int wait_before(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec& deadline,
                 clockid_t clock) {
+  if (!is_deadline(deadline, clock)) return EINVAL;
   if (is_errorcheck_and_not_held(mutex)) return EPERM;
   return wait_in_memory(of(condition), mutex, &deadline, clock);
 }

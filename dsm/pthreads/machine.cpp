@@ -1,5 +1,7 @@
 #include "dsm/pthreads/machine.h"
 
+#include <errno.h>
+
 #include <algorithm>
 #include <span>
 
@@ -72,13 +74,14 @@ bool has_come_to(clockid_t clock, const timespec& deadline) {
   return now >= Duration::s(deadline.tv_sec) + Duration::ns(deadline.tv_nsec);
 }
 
-bool Guard::sleep_before(const timespec& deadline, clockid_t clock) {
-  if (has_come_to(clock, deadline)) return false;
+int Guard::sleep_before(const timespec& deadline, clockid_t clock) {
+  if (!is_deadline(deadline, clock)) return EINVAL;
+  if (has_come_to(clock, deadline)) return ETIMEDOUT;
   constexpr Duration kLook = 500_us;
   if (started()) calling_node_of("pthread").unlock(lock_);
   thread_host::sleep(kLook);
   if (started()) calling_node_of("pthread").lock(lock_);
-  return true;
+  return 0;
 }
 
 int after_try(int result, int busy) {

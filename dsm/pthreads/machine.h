@@ -173,8 +173,8 @@ class Guard {
   // The same with the condition of the machine at that address.
   void wait_at(const void* condition, const char* call);
   void wake(unsigned condition);  // all that wait
-  // Frees the lock for a moment, and sleeps. False: `deadline` has passed already.
-  bool sleep_before(const timespec& deadline, clockid_t clock);
+  // Frees the lock for a moment, and sleeps; 0. ETIMEDOUT: `deadline` has passed already. EINVAL: is_deadline() is false.
+  int sleep_before(const timespec& deadline, clockid_t clock);
 
  private:
   unsigned lock_;
@@ -188,6 +188,11 @@ inline WaitedFor object_at(WaitedFor::Kind kind, const void* object) {
   return {kind, reinterpret_cast<std::uintptr_t>(object)};
 }
 
+// Whether a call may wait until then: what is not a time, or of another clock than these two, is refused by EINVAL.
+inline bool is_deadline(const timespec& deadline, clockid_t clock) {
+  return deadline.tv_nsec >= 0 && deadline.tv_nsec < 1'000'000'000 &&
+         (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME);
+}
 // Whether a clock of the program's choice, CLOCK_MONOTONIC or CLOCK_REALTIME, shows `deadline` or later.
 bool has_come_to(clockid_t clock, const timespec& deadline);
 

@@ -115,7 +115,8 @@ int lock_in_memory(Guard& guard, Mutex& mutex, const timespec* deadline, clockid
   }
   while (mutex.holder != 0) {
     if (deadline != nullptr) {
-      if (!guard.sleep_before(*deadline, clock)) return ETIMEDOUT;
+      if (const int error_number = guard.sleep_before(*deadline, clock); error_number != 0)
+        return error_number;
       continue;
     }
     mutex.awaited = 1;

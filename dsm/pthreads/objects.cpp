@@ -82,7 +82,8 @@ int wait_or_give_up(const char* call, Object& object, const Wait& wait, int busy
   while (!ready()) {
     if (wait.patience == Patience::kNone) return busy;
     if (wait.patience == Patience::kUntil) {
-      if (!guard.sleep_before(wait.deadline, wait.clock)) return ETIMEDOUT;
+      if (const int error_number = guard.sleep_before(wait.deadline, wait.clock); error_number != 0)
+        return error_number;
       continue;
     }
     object.awaited = 1;

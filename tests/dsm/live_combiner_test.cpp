@@ -165,7 +165,7 @@ TEST(Combiner, HandlesAtMostOneBatchPerHoldOfTheLock) {
 TEST(Combiner, CollectiveCallIsSentBeforeTheEnginesMessages) {
   Joined c(2);
   c.ends[0]->has_room = false;
-  EXPECT_FALSE(c[0].combiner.start_call(call_of(CallKind::kParallel)));
+  EXPECT_FALSE(c[0].combiner.start_call(0, call_of(CallKind::kParallel)));
   (void)c[0].combiner.start(0, [&] { return c[0].combiner.engine().barrier(0, BarrierId(1)); });
   c.ends[0]->has_room = true;
   (void)c[0].serve();
@@ -176,14 +176,30 @@ TEST(Combiner, CollectiveCallIsSentBeforeTheEnginesMessages) {
 
 TEST(Combiner, CollectiveCallIsCompleteWhenAllOthersHaveMadeIt) {
   Joined c(3);
-  EXPECT_FALSE(c[0].combiner.start_call(call_of(CallKind::kParallel)));
-  EXPECT_FALSE(c[2].combiner.start_call(call_of(CallKind::kParallel)));
+  EXPECT_FALSE(c[0].combiner.start_call(0, call_of(CallKind::kParallel)));
+  EXPECT_FALSE(c[2].combiner.start_call(0, call_of(CallKind::kParallel)));
   (void)c[0].serve();
   EXPECT_FALSE(c[0].done(0));
-  EXPECT_FALSE(c[1].combiner.start_call(call_of(CallKind::kParallel)))
+  EXPECT_FALSE(c[1].combiner.start_call(0, call_of(CallKind::kParallel)))
       << "what has arrived is not served yet";
   (void)c[1].serve();
   EXPECT_TRUE(c[1].done(0));
+  (void)c[0].serve();
+  EXPECT_TRUE(c[0].done(0));
+}
+
+TEST(Combiner, CollectiveCallIsOfAnyComputeNodeWhileNodeZeroWaits) {
+  Joined c(2, 2);
+  EXPECT_FALSE(c[0].fault(0, PageId(1)));
+  EXPECT_FALSE(c[0].combiner.start_call(1, call_of(CallKind::kFinish)));
+  EXPECT_TRUE(c[0].combiner.calls_together(1));
+  EXPECT_FALSE(c[0].combiner.calls_together(0));
+  EXPECT_FALSE(c[1].combiner.start_call(0, call_of(CallKind::kFinish)));
+  (void)c[0].serve();
+  EXPECT_TRUE(c[0].done(1));
+  EXPECT_FALSE(c[0].done(0)) << "the page has not come";
+  c[0].combiner.call().end();
+  (void)c[1].serve();
   (void)c[0].serve();
   EXPECT_TRUE(c[0].done(0));
 }
@@ -254,7 +270,7 @@ TEST(Combiner, LostClusterEndsTheProcessAtTheNextCheckOfTheLinks) {
 
 TEST(Combiner, LinksAreNotCheckedWhileEveryServeFindsWork) {
   Joined c(2);
-  (void)c[0].combiner.start_call(call_of(CallKind::kParallel));
+  (void)c[0].combiner.start_call(0, call_of(CallKind::kParallel));
   c.ends[1]->broken = "the cable is cut";
   EXPECT_TRUE(c[1].serve());
 }
@@ -265,15 +281,15 @@ TEST(Combiner, ClusterThatHasFinishedMayLeaveAndIsNotAwaited) {
     const std::lock_guard hold(c[k].combiner);
     c[k].combiner.call().allow_leaving();
   }
-  (void)c[0].combiner.start_call(call_of(CallKind::kFinish));
-  (void)c[1].combiner.start_call(call_of(CallKind::kFinish));
+  (void)c[0].combiner.start_call(0, call_of(CallKind::kFinish));
+  (void)c[1].combiner.start_call(0, call_of(CallKind::kFinish));
   ASSERT_TRUE(c[0].serve());
   ASSERT_TRUE(c[0].done(0));
   {
     const std::lock_guard hold(c[0].combiner);
     c[0].combiner.call().end();
   }
-  EXPECT_FALSE(c[0].combiner.start_call(call_of(CallKind::kLeave)));
+  EXPECT_FALSE(c[0].combiner.start_call(0, call_of(CallKind::kLeave)));
   c.ends[0]->broken = "its socket was closed";
   c[0].check_links();
   EXPECT_TRUE(c[0].done(0));
@@ -290,8 +306,8 @@ TEST(Combiner, FinishThatArrivedBeforeTheDisconnectionIsHandled) {
     const std::lock_guard hold(c[0].combiner);
     c[0].combiner.call().allow_leaving();
   }
-  (void)c[0].combiner.start_call(call_of(CallKind::kFinish));
-  (void)c[1].combiner.start_call(call_of(CallKind::kFinish));
+  (void)c[0].combiner.start_call(0, call_of(CallKind::kFinish));
+  (void)c[1].combiner.start_call(0, call_of(CallKind::kFinish));
   c.ends[0]->broken = "its socket was closed";
   c[0].check_links();  // takes what has arrived first
   EXPECT_TRUE(c[0].done(0));

@@ -50,11 +50,16 @@ static void* other(void* unused) {
   const struct timespec soon = in_ms(20, CLOCK_REALTIME);
   CHECK(pthread_mutex_trylock(&recursive) == EBUSY);
   CHECK(pthread_mutex_timedlock(&recursive, &soon) == ETIMEDOUT);
+  const struct timespec no_time = {.tv_nsec = 1000000000};
+  CHECK(pthread_mutex_timedlock(&recursive, &no_time) == EINVAL);
+  CHECK(pthread_mutex_clocklock(&recursive, CLOCK_PROCESS_CPUTIME_ID, &soon) == EINVAL);
   CHECK(pthread_rwlock_tryrdlock(&lock) == EBUSY && pthread_rwlock_trywrlock(&lock) == EBUSY);
   CHECK(pthread_rwlock_timedrdlock(&lock, &soon) == ETIMEDOUT &&
         pthread_rwlock_timedwrlock(&lock, &soon) == ETIMEDOUT);
   CHECK(sem_trywait(&semaphore) == -1 && errno == EAGAIN);
+  CHECK(pthread_rwlock_timedrdlock(&lock, &no_time) == EINVAL);
   CHECK(sem_timedwait(&semaphore, &soon) == -1 && errno == ETIMEDOUT);
+  CHECK(sem_timedwait(&semaphore, &no_time) == -1 && errno == EINVAL);
   set_state(2);
   await_state(3);
   const struct timespec late = in_ms(20000, CLOCK_REALTIME);
@@ -99,6 +104,8 @@ int main(void) {
   struct timespec soon = in_ms(10, CLOCK_REALTIME);
   pthread_mutex_lock(&mutex);
   CHECK(pthread_cond_timedwait(&condition, &mutex, &soon) == ETIMEDOUT);
+  CHECK(pthread_cond_timedwait(&condition, &mutex, &(struct timespec){.tv_nsec = -1}) == EINVAL);
+  CHECK(pthread_cond_clockwait(&condition, &mutex, CLOCK_BOOTTIME, &soon) == EINVAL);
   pthread_mutex_unlock(&mutex);
   sem_init(&semaphore, 0, 0);
   pthread_create(&names[0], NULL, other, NULL);
