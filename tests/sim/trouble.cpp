@@ -11,6 +11,7 @@ namespace braid::sim {
 namespace {
 
 constexpr Duration kLongestJump = 4_s;
+constexpr Duration kBeforePause = 20_ms;
 // The stations that forged ARP packets name.
 constexpr std::uint64_t kForgedStations = 3;
 
@@ -63,6 +64,7 @@ double TroublePlanner::mean_between(Kind kind) const {
     case Kind::kBoot:
     case Kind::kKill:
     case Kind::kStop:
+    case Kind::kPause:
       break;
   }
   return 0;
@@ -93,6 +95,16 @@ void TroublePlanner::plan_path_deaths() {
   }
 }
 
+// Early, while clients still have messages to send.
+void TroublePlanner::plan_pauses() {
+  Instant at;
+  for (int i = 0; i < static_cast<int>(config_.pauses); ++i) {
+    at = at + kBeforePause * random_.below(1000) / 1000;
+    push(at, Kind::kPause, 0);
+    at = at + from_ms(config_.pause_ms);
+  }
+}
+
 void TroublePlanner::plan_some(Kind kind, double times, std::size_t victims) {
   for (int i = 0; i < static_cast<int>(times); ++i) {
     const auto victim = static_cast<unsigned>(random_.below(victims));
@@ -112,6 +124,7 @@ void TroublePlanner::plan(std::size_t clients) {
   plan_some(Kind::kRestart, config_.restarts, nodes());
   plan_some(Kind::kKill, config_.kills, clients);
   plan_some(Kind::kStop, config_.stops, clients);
+  plan_pauses();
 }
 
 // ---------------------------------------------------------------- what
@@ -203,6 +216,8 @@ std::optional<Trouble> TroublePlanner::decide(const WorldEvent& event, const Nod
       return ClientDeath{node};
     case Kind::kStop:
       return ClientStop{node, std::min(after(now, config_.stop_ms), faults_end_)};
+    case Kind::kPause:
+      return Pause{std::min(now + from_ms(config_.pause_ms), faults_end_)};
   }
   return {};
 }

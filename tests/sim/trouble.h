@@ -89,9 +89,13 @@ struct ClientStop {
   unsigned client = 0;
   Instant until;
 };
-using Trouble =
-    std::variant<Partition, PathCut, LinkChange, ProxyStall, ProxyDeath, ProxyResize, ControlStall, ClockJump,
-                 NodeHold, NodeStop, NodeContinue, ForgedArp, NodeDeath, NodeStart, ClientDeath, ClientStop>;
+// No client does anything until then.
+struct Pause {
+  Instant until;
+};
+using Trouble = std::variant<Partition, PathCut, LinkChange, ProxyStall, ProxyDeath, ProxyResize,
+                             ControlStall, ClockJump, NodeHold, NodeStop, NodeContinue, ForgedArp, NodeDeath,
+                             NodeStart, ClientDeath, ClientStop, Pause>;
 
 class TroublePlanner {
  public:
@@ -134,6 +138,7 @@ class TroublePlanner {
     kBoot,
     kKill,
     kStop,
+    kPause,
     kGap,
     kForgedArp,
     kStopNode,
@@ -149,6 +154,7 @@ class TroublePlanner {
   void push(Instant at, Kind kind, unsigned node, unsigned a = 0, unsigned b = 0);
   void plan_recurring(Kind kind, double every_ms);
   void plan_path_deaths();
+  void plan_pauses();
   void plan_some(Kind kind, double times, std::size_t victims);
   double mean_between(Kind kind) const;
   PathCut cut_some_path(unsigned node);

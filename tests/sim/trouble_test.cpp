@@ -196,6 +196,26 @@ TEST(Trouble, ClientsStopAndDieAsOftenAsAsked) {
   EXPECT_EQ(stops, 4);
 }
 
+TEST(Trouble, PausesFollowEachOther) {
+  WorldConfig w = quiet();
+  w.fault_ms = 2000;
+  w.pauses = 2;
+  w.pause_ms = 700;
+  Fixture f(w);
+  std::vector<Instant> begins, ends;
+  for (const Happening& h : f.all()) {
+    const auto* const pause = std::get_if<Pause>(&h.what);
+    if (pause == nullptr) continue;
+    begins.push_back(h.at);
+    ends.push_back(pause->until);
+  }
+  ASSERT_EQ(begins.size(), 2u);
+  EXPECT_LT(begins[0], Instant() + 20_ms);
+  EXPECT_EQ(ends[0] - begins[0], 700_ms);
+  EXPECT_GE(begins[1], ends[0]);
+  EXPECT_EQ(ends[1] - begins[1], 700_ms);
+}
+
 TEST(Trouble, AClockJumpsForwardByABoundedTime) {
   WorldConfig w = quiet();
   w.fault_ms = 5000;

@@ -287,6 +287,11 @@ void FaultWorld::carry_out(const ClientStop& stop) {
   clients_.stop(stop.client, stop.until);
 }
 
+void FaultWorld::carry_out(const Pause& pause) {
+  log_.trace("--- all clients pause until {:.6f} ms", ms_of(pause.until));
+  for (unsigned c = 0; c < clients_.size(); ++c) clients_.stop(c, pause.until);
+}
+
 // ---------------------------------------------------------------- the end
 
 bool FaultWorld::all_over() const {

@@ -107,6 +107,7 @@ class FaultWorld final : private NetworkEvents, private FaultDriver, private Sta
   void carry_out(const NodeStart& start);
   void carry_out(const ClientDeath& death);
   void carry_out(const ClientStop& stop);
+  void carry_out(const Pause& pause);
 
   void note_memory();
   bool all_over() const;

@@ -164,6 +164,14 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
     w.restarts = w.dead_paths = w.dead_proxies = 0;
   }
   if (w.static_mac == 0 && busy.chance(0.5)) w.forge_every_ms = busy.between(2, 50);
+
+  // Sub-connections become quiet while things go wrong (SC-8).
+  if (busy.chance(0.06) && w.stopped_ms == 0) {
+    w.path_death_ms = busy.one_of({110, 150});
+    w.pauses = busy.whole(1, 2);
+    w.pause_ms = busy.between(4.5, 10) * w.path_death_ms;
+    w.fault_ms = w.pauses * w.pause_ms + busy.between(100, 400);
+  }
   return w;
 }
 
@@ -171,7 +179,7 @@ WorldConfig WorldConfig::draw_shared_memory(std::uint64_t seed) {
   WorldConfig w = draw(seed);
   w.shared_memory = 1;
   w.flows = w.datagrams = 0;
-  w.restarts = w.kills = w.stops = w.stopped_ms = 0;
+  w.restarts = w.kills = w.stops = w.pauses = w.stopped_ms = 0;
   w.latency_us = 0;
   // Partitions end before peers are given up.
   w.peer_death_ms = std::max(w.peer_death_ms, 10'000.0);

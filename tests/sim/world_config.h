@@ -91,6 +91,8 @@ namespace braid::sim {
   X(slow, 0, "probability that a client takes one message a turn, and turns seldom")          \
   X(stops, 0, "times that a client stops receiving")                                          \
   X(stop_ms, 10, "for so long")                                                               \
+  X(pauses, 0, "times that all clients do nothing")                                           \
+  X(pause_ms, 500, "for so long")                                                             \
   X(latency_us, 0, "every message must arrive within so long; 0: no bound")                   \
   X(shared_memory, 0, "1: a random shared-memory program runs over all nodes")                \
   X(datagrams, 0, "that a client sends")                                                      \

@@ -117,6 +117,27 @@ TEST(World, DeadPathIsReplacedAndNothingIsLost) {
   EXPECT_GT(fenced, 0u);
 }
 
+// Paths die while nobody sends, and what is sent later finds that out.
+TEST(World, PathThatDiesWhileQuietIsReplacedAndNothingIsLost) {  // SC-8
+  WorldConfig w = good_network();
+  w.proxies_0 = w.proxies_1 = 2;
+  w.path_death_ms = 110;
+  w.fault_ms = 1000;
+  w.pauses = 1;
+  w.pause_ms = 900;
+  w.dead_paths = 1;
+  w.closes = 0;
+  std::uint64_t fenced = 0, messages = 0;
+  for (w.seed = 1; w.seed <= 8; ++w.seed) {
+    const WorldResult r = run(w);
+    fenced += r.paths_fenced;
+    messages += r.messages;
+    EXPECT_EQ(r.peers_lost, 0u);
+  }
+  EXPECT_GT(fenced, 4u);
+  EXPECT_GT(messages, 100u);
+}
+
 TEST(World, StalledProxyIsReplaced) {
   WorldConfig w = good_network();
   w.proxies_0 = w.proxies_1 = 3;
