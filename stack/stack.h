@@ -2,8 +2,8 @@
 // (paper, section 2.2) and plain datagrams.
 //
 // Pure: the driver gives it frames and time, asks it link by link what should leave, delivers the records
-// that it hands up, and owns every message until it is finished. Owned by one proxy's worker. Nothing is
-// allocated after construction.
+// that it hands up, and owns every message until it is finished. Owned by one proxy's worker. After construction
+// only sub-connections allocate, as more of their packets are in flight than since they were quiet (SC-8).
 #pragma once
 
 #include <array>
