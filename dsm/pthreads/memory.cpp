@@ -273,6 +273,14 @@ char* WRAPPED(realpath)(const char* path, char* resolved) {
   char* const found = ::realpath(path, resolved);
   return resolved != nullptr || found == nullptr ? found : adopt(found, ::strlen(found));
 }
+char* WRAPPED(getcwd)(char* buffer, std::size_t bytes) {
+  char* const found = ::getcwd(buffer, bytes);
+  return buffer != nullptr || found == nullptr ? found : adopt(found, ::strlen(found));
+}
+char* WRAPPED(get_current_dir_name)() {
+  char* const found = ::get_current_dir_name();
+  return found == nullptr ? found : adopt(found, ::strlen(found));
+}
 
 void* WRAPPED(mmap)(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   const bool anonymous = (flags & MAP_ANONYMOUS) != 0;

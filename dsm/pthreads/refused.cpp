@@ -35,10 +35,6 @@ REFUSED(pthread_cancel, (pthread_t), "let the thread look at a flag, and end its
 REFUSED(pthread_sigqueue, (pthread_t, int, const union sigval), kOneProcess)
 REFUSED(pthread_getcpuclockid, (pthread_t, clockid_t*),
         "use clock_gettime(CLOCK_THREAD_CPUTIME_ID), of the calling thread")
-REFUSED(pthread_timedjoin_np, (pthread_t, void**, const timespec*),
-        "use pthread_join() or pthread_tryjoin_np()")
-REFUSED(pthread_clockjoin_np, (pthread_t, void**, clockid_t, const timespec*),
-        "use pthread_join() or pthread_tryjoin_np()")
 REFUSED(pthread_mutex_consistent, (pthread_mutex_t*), "mutexes are not robust: threads do not die one by one")
 REFUSED(pthread_mutex_setprioceiling, (pthread_mutex_t*, int, int*),
         "threads of clusters have no common priorities")

@@ -516,6 +516,16 @@ int join(pthread_t name, void** result, bool waits) {
   return 0;
 }
 
+int join_before(pthread_t name, void** result, const timespec& deadline, clockid_t clock) {
+  constexpr Duration kLook = 500_us;
+  for (;; thread_host::sleep(kLook)) {
+    const int error_number = join(name, result, false);
+    if (error_number != EBUSY) return error_number;
+    if (!is_deadline(deadline, clock)) return EINVAL;
+    if (has_come_to(clock, deadline)) return ETIMEDOUT;
+  }
+}
+
 int detach(pthread_t name) {
   Thread* const thread = thread_of(name);
   if (thread == nullptr) return ESRCH;
@@ -706,6 +716,18 @@ int WRAPPED(pthread_tryjoin_np)(pthread_t name, void** result) {
   const int error_number = on_private([name, to = &value] { return join(name, to, false); });
   if (error_number == 0 && result != nullptr) *result = value;
   return error_number;
+}
+
+int WRAPPED(pthread_clockjoin_np)(pthread_t name, void** result, clockid_t clock, const timespec* until) {
+  if (until == nullptr) return WRAPPED(pthread_join)(name, result);
+  void* value = nullptr;
+  const int error_number = on_private(
+      [name, to = &value, deadline = *until, clock] { return join_before(name, to, deadline, clock); });
+  if (error_number == 0 && result != nullptr) *result = value;
+  return error_number;
+}
+int WRAPPED(pthread_timedjoin_np)(pthread_t name, void** result, const timespec* until) {
+  return WRAPPED(pthread_clockjoin_np)(name, result, CLOCK_REALTIME, until);
 }
 
 int WRAPPED(pthread_kill)(pthread_t name, int number) {

@@ -111,6 +111,11 @@ class Pthreads(unittest.TestCase):
                 done = live(3, "./a", folder=self.folder, options=("--compute", "1", "--report", self.folder / "report.json"))
                 self.assertEqual(done.stdout, "[c0] aa" + 90 * "b" + "cc\n", done.stderr)
 
+    def test_names_of_the_working_folder_are_shared_memory(self):
+        done = self.run_thread("names[0] = getcwd(NULL, 0); names[1] = get_current_dir_name();", before="static char* names[2];",
+                               after="for (int i = 0; i < 2; ++i) { puts(names[i]); free(names[i]); }", options=("--compute", "1"))
+        self.assertEqual(without_prefix(done.stdout), f"{self.folder.resolve()}\n" * 2)
+
     def test_globals_are_shared_where_the_linker_leaves_sections_out(self):
         self.build("#include <pthread.h>\n#include <stdio.h>\nint number; static void* f(void* p) { ++number; return p; }\n"
                    "int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0);"

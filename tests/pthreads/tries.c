@@ -112,11 +112,15 @@ int main(void) {
   CHECK(pthread_mutex_lock(&recursive) == 0 && pthread_rwlock_wrlock(&lock) == 0);
   set_state(1);
   await_state(2);
+  CHECK(pthread_timedjoin_np(names[0], NULL, &soon) == ETIMEDOUT);
+  CHECK(pthread_clockjoin_np(names[0], NULL, CLOCK_BOOTTIME, &soon) == EINVAL);
   CHECK(pthread_mutex_unlock(&recursive) == 0 && pthread_rwlock_unlock(&lock) == 0);
   sem_post(&semaphore);
   sem_post(&semaphore);
   set_state(3);
-  pthread_join(names[0], NULL);
+  void* result = &counter;
+  const struct timespec late = in_ms(20000, CLOCK_REALTIME);
+  CHECK(pthread_timedjoin_np(names[0], &result, &late) == 0 && result == NULL);
 
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);
