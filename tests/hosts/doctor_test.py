@@ -66,6 +66,11 @@ class Loopback(unittest.TestCase):
         self.assertIn("  ok       UDP on 6 ways: packets of up to 9000 bytes arrive", said)
         self.assertEqual(said, said.replace("bad ", ""))
 
+    def test_one_host_has_no_ways_between(self):
+        said = doctor("127.0.0.2")
+        self.assertIn("127.0.0.2\n  ok       version: ", said)
+        self.assertNotIn("between hosts", said)
+
     def test_the_host_file_is_that_of_runs(self):
         (self.folder / "hosts").write_text("- {host: 127.0.0.2, addresses: [127.0.1.1, 127.0.1.2]}\n"
                                            "- {host: 127.0.0.3, addresses: [127.0.1.3, 127.0.1.4]}\n")

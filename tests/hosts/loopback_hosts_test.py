@@ -179,6 +179,7 @@ class Hostfiles(HostsTest):
     def test_what_is_wrong_is_named_with_its_place(self):
         for text, words in (("127.0.0.1 slot=2\n", "hosts:1: 'slot=2' is not known"),
                             ("127.0.0.1\n127.0.0.2 slots=0\n", "hosts:2: '0' slots"),
+                            ("hosts:\n  - {host: 127.0.0.1}\n", "a file in YAML is a list: - {host: NAME}"),
                             ("", "no host is named"),
                             ("- {host: a, slots: many}\n", "'many' slots"),
                             ("- {host: a, address: 10.0.0.1}\n", "key 'address'"),

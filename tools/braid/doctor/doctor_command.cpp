@@ -112,6 +112,7 @@ class Doctor {
       chart.head(h.host.name);
       for (const Finding& finding : h.findings) chart.add(finding);
     }
+    if (hosts_.size() < 2) return;
     chart.head("between hosts");
     tell_paths(chart);
   }

@@ -46,6 +46,11 @@ Result<Host> parse_host(const std::string& text, const std::string& place) {
                  text);
   if (const Result<void> valid = check_name(host.name, place); !valid) return valid.error();
   if (colon == std::string::npos) return host;
+  if (colon + 1 == text.size())
+    return error(
+        "{}: '{}': slots are missing; a line is NAME, NAME:SLOTS or NAME slots=SLOTS, and a file in YAML is "
+        "a list: - {{host: NAME}}",
+        place, text);
   const Result<unsigned> slots = parse_slots(text.substr(colon + 1), place);
   if (!slots) return slots.error();
   host.slots = *slots;
