@@ -193,7 +193,10 @@ const char* ProcessShell::when_it_ended() const {
     return "before it had started the other clusters (start_clusters(), or CREATE): until then main() runs in cluster 0 "
            "alone";
   if (control_->clone > 0) return "before its init()";
-  return "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md";
+  return status_ == 0
+             ? "before its init(), as one does that was not built for simulation: docs/PROGRAMS.md"
+             : "before its init(): see what it said itself; one that was not built for simulation never calls it "
+               "(docs/PROGRAMS.md)";
 }
 
 Result<void> ProcessShell::run() {

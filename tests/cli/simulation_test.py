@@ -533,6 +533,7 @@ class Mistakes(unittest.TestCase):
         _, _, errors = sim("jacobi", "--size", "1", expect=2)
         self.assertIn("--size", errors)
         self.assertIn("exited with status 2 before its init()", errors)
+        self.assertNotIn("as one does that was not built", errors)
 
 
 class OneImplementation(unittest.TestCase):
