@@ -40,9 +40,12 @@ TEST(FaultClients, AllMessagesOfAllFlowsArriveAndFlowsEnd) {
   EXPECT_GE(f.all.flows().messages(), f.all.flows().connections()) << "each end sends one at least";
   EXPECT_EQ(f.all.flows().unfinished(), "");
   EXPECT_NE(f.nodes.held_clients(), "") << "clients are attached";
+  EXPECT_TRUE(f.nodes.holds_clients());
   f.all.end();
+  EXPECT_TRUE(f.nodes.holds_clients()) << "the nodes have not learned yet that they are gone";
   f.run(1_s);
   EXPECT_EQ(f.nodes.held_clients(), "");
+  EXPECT_FALSE(f.nodes.holds_clients());
 }
 
 TEST(FaultClients, LongMessagesAreSentWhileTheWorldGoesOn) {

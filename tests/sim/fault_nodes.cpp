@@ -339,6 +339,17 @@ proxy::ProtocolTraffic FaultNodes::traffic(unsigned index, stack::ProtocolId pro
   return sum;
 }
 
+bool FaultNodes::holds_clients() {
+  if (found_held_.node < size() && nodes_[found_held_.node].node->has_client(found_held_.client)) return true;
+  for (unsigned i = 0; i < size(); ++i)
+    for (proxy::Node::ClientId id = 1; id < kMaxClients; ++id)
+      if (nodes_[i].node->has_client(id)) {
+        found_held_ = {.node = i, .client = id};
+        return true;
+      }
+  return false;
+}
+
 std::string FaultNodes::held_clients() const {
   std::string who;
   for (unsigned i = 0; i < size(); ++i)

@@ -88,6 +88,8 @@ class FaultNodes {
 
   // Text for the user: memory that nodes still hold of clients that are gone; empty: none. All nodes are running.
   std::string held_clients() const;
+  // Whether they hold any. Cheap enough to be asked after every event.
+  bool holds_clients();
   struct Totals {
     std::uint64_t retransmissions = 0;
     std::uint64_t paths_fenced = 0;
@@ -148,6 +150,12 @@ class FaultNodes {
   bool anybody_lost_ = false;
   std::uint64_t peers_lost_ = 0;
   std::uint64_t proxies_fenced_ = 0;
+  // The client that holds_clients() has found: mostly it is still held when asked again.
+  struct Held {
+    unsigned node = 0;
+    proxy::Node::ClientId client = 1;
+  };
+  Held found_held_;
 };
 
 }  // namespace braid::sim

@@ -326,7 +326,7 @@ void FaultWorld::check_end() {
   // While a proxy is dead its peers may not be able to tell its node that they have fenced it.
   const Instant patience =
       std::max(now(), trouble_.quiet_from()) + 2_s + (patient ? from_ms(2 * config_.peer_death_ms) : 0_s);
-  while (!nodes_.held_clients().empty() && now() < patience && step()) {
+  while (nodes_.holds_clients() && now() < patience && step()) {
   }
   if (const std::string held = nodes_.held_clients(); !held.empty())
     log_.fail(fmt::format("something is still held of clients that are gone:{}", held));
