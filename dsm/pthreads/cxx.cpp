@@ -49,8 +49,9 @@ void* run_state(void* state) {
   return nullptr;
 }
 
-void check(int error_number, const char* what) {
-  if (error_number != 0) throw std::system_error(error_number, std::generic_category(), what);
+// By the library: its exceptions have their texts in the program's memory.
+void check(int error_number) {
+  if (error_number != 0) std::__throw_system_error(error_number);
 }
 
 // The processors of a program are the compute nodes of its run.
@@ -81,16 +82,15 @@ extern "C" {
 
 void WRAPPED(_ZNSt6thread15_M_start_threadESt10unique_ptrINS_6_StateESt14default_deleteIS1_EEPFvvE)(
     std::thread* thread, std::unique_ptr<std::thread::_State>* state, void (*)()) {
-  check(WRAPPED(pthread_create)(&name_of(thread), nullptr, run_state, state->get()), "std::thread");
+  check(WRAPPED(pthread_create)(&name_of(thread), nullptr, run_state, state->get()));
   (void)state->release();
 }
 void WRAPPED(_ZNSt6thread4joinEv)(std::thread* thread) {
-  check(name_of(thread) == 0 ? EINVAL : WRAPPED(pthread_join)(name_of(thread), nullptr),
-        "thread::join failed");
+  check(name_of(thread) == 0 ? EINVAL : WRAPPED(pthread_join)(name_of(thread), nullptr));
   name_of(thread) = 0;
 }
 void WRAPPED(_ZNSt6thread6detachEv)(std::thread* thread) {
-  check(name_of(thread) == 0 ? EINVAL : WRAPPED(pthread_detach)(name_of(thread)), "thread::detach failed");
+  check(name_of(thread) == 0 ? EINVAL : WRAPPED(pthread_detach)(name_of(thread)));
   name_of(thread) = 0;
 }
 unsigned WRAPPED(_ZNSt6thread20hardware_concurrencyEv)() {

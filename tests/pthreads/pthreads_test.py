@@ -97,6 +97,14 @@ class Pthreads(unittest.TestCase):
     def test_the_cxx_library(self):
         self.assertEqual(self.compare("cxx"), "cxx: 0 wrong\n")
 
+    def test_a_thread_that_cannot_be_joined_is_an_exception(self):
+        (self.folder / "a.cpp").write_text(
+            "#include <cstdio>\n#include <system_error>\n#include <thread>\nint main() { std::thread none; for (int i = 0; i < 2; ++i) {\n"
+            "try { if (i) none.detach(); else none.join(); } catch (const std::system_error& e) { std::printf(\"%d\\n\", e.code().value()); }\n"
+            "std::thread([] {}).join(); } }\n")
+        run(BIN / "braid-c++", "--pthreads", "a.cpp", "-o", "a", folder=self.folder)
+        self.assertEqual(live(2, "./a", folder=self.folder).stdout, "[c0] 22\n" * 2)
+
     def test_cxx_that_the_c_compiler_links_and_an_operator_new_of_the_program(self):
         (self.folder / "a.cpp").write_text(
             "#include <cstdio>\n#include <cstdlib>\n#include <new>\n#include <string>\n#include <thread>\n#include <vector>\n"
