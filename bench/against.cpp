@@ -13,8 +13,8 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "base/process_end.h"
 #include "bench/two_processes.h"
 

@@ -10,10 +10,10 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"
 #include "bench/round_trips.h"

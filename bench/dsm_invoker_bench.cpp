@@ -10,11 +10,11 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"
 #include "bench/no_order.h"

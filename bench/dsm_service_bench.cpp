@@ -12,12 +12,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"
 #include "bench/no_order.h"

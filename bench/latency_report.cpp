@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "bench/write_text.h"
 
 namespace braid::bench {

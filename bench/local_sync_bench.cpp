@@ -9,11 +9,11 @@
 #include <pthread.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"
 #include "bench/round_trips.h"

@@ -14,12 +14,12 @@
 #include <algorithm>
 #include <array>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/prng.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"

@@ -7,11 +7,11 @@
 #include <CLI/CLI.hpp>
 #include <atomic>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <thread>
 
+#include "base/json.h"
 #include "bench/against.h"
 #include "bench/fault_opener.h"
 #include "bench/latency_report.h"

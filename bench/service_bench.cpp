@@ -18,13 +18,13 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <atomic>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/local_ring.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"

@@ -3,8 +3,8 @@
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "bench/stage_times.h"
 
 int main(int argc, char** argv) {

@@ -23,7 +23,6 @@
 #include <csignal>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -31,6 +30,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "bench/against.h"
 #include "bench/latency_report.h"
 #include "bench/transport/bare_stack.h"

@@ -16,12 +16,12 @@
 #include <climits>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
+#include "base/json.h"
 #include "bench/latency_report.h"
 #include "bench/two_nodes.h"
 #include "bench/two_processes.h"

@@ -158,7 +158,7 @@ MUST_NOT_INCLUDE = [
     (
         (*SANS_IO, "settings"),
         ("settings/views",),
-        r"(nlohmann|CLI)/.*",
+        r"(nlohmann/.*|CLI/.*|base/json\.h)",
         "formats of files and command lines are views: settings/views",
     ),
     (ANYTHING, ("stack/secure", "tools/braid/run/ranks", "tests", "bench"), r"openssl/.*",

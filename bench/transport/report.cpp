@@ -2,8 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "bench/two_processes.h"
 
 namespace braid::bench {

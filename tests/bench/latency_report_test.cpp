@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "tests/cli/command.h"
 
 namespace braid::bench {

@@ -6,8 +6,8 @@
 
 #include <cmath>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "settings/views/yaml.h"
 #include "tests/base/temporary_folder.h"
 #include "tools/braid/study/figures.h"

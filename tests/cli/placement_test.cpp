@@ -12,11 +12,11 @@
 #include <cstddef>
 #include <cstdio>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 #include <string_view>
 
+#include "base/json.h"
 #include "base/processors.h"
 #include "tests/base/temporary_folder.h"
 #include "tools/braid/run/core_claims.h"

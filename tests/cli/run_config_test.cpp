@@ -9,9 +9,9 @@
 
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.h"
 #include "settings/text.h"
 #include "settings/views/json.h"
 #include "settings/views/yaml.h"

@@ -10,10 +10,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <thread>
 
+#include "base/json.h"
 #include "tests/cli/command.h"
 
 namespace braid::cli {

@@ -7,10 +7,10 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <regex>
 #include <sstream>
 
+#include "base/json.h"
 #include "tests/base/temporary_folder.h"
 #include "tests/cli/command.h"
 

@@ -8,10 +8,10 @@
 
 #include <sys/stat.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 
+#include "base/json.h"
 #include "settings/views/json.h"
 #include "settings/views/yaml.h"
 #include "tests/cli/command.h"

@@ -7,12 +7,12 @@
 
 #include <algorithm>
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "base/json.h"
 #include "tests/cli/command.h"
 
 namespace braid::live::testing {

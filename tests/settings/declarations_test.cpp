@@ -5,9 +5,9 @@
 
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "settings/cost_model.h"
 #include "settings/node.h"
 #include "settings/reader.h"

@@ -6,10 +6,10 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "settings/cost_model.h"
 #include "settings/node.h"
 #include "settings/reader.h"

@@ -75,6 +75,7 @@ FORBIDDEN_INCLUDES = [
     ("tools/braid/a.cpp", "<yaml-cpp/yaml.h>", "only settings/views"),
     ("sim/a.cpp", "<yaml-cpp/yaml.h>", "only settings/views"),
     ("stack/a.h", "<nlohmann/json.hpp>", "formats of files"),
+    ("stack/a.h", '"base/json.h"', "formats of files"),
     ("stack/a.h", '"settings/setting.h"', "stack may include base, stack"),
     ("proxy/client/a.h", '"settings/setting.h"', "no NIC, no daemon"),
     # within proxy

@@ -10,10 +10,10 @@
 #include <cstring>
 #include <ctime>
 #include <fstream>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/output_file.h"
 #include "base/system_error.h"
 #include "settings/cost_model.h"

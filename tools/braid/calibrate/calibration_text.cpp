@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "settings/cost_model.h"
 #include "settings/reader.h"
 #include "settings/run.h"

@@ -3,8 +3,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.h"
 #include "base/system_error.h"
 #include "tools/braid/command_line/subcommand.h"
 

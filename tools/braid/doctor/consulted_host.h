@@ -1,10 +1,10 @@
 // The doctor's end of the conversation with one host (host_side.h): a child process that a launcher gave the command for.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "base/time.h"
 #include "tools/braid/process/descriptor.h"

@@ -10,8 +10,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "dsm/live/proc_file.h"
 #include "proxy/udp/udp_queue.h"
 #include "stack/secure/aead.h"

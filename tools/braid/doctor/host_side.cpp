@@ -11,11 +11,11 @@
 #include <cstdio>
 #include <cstring>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/system_error.h"
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/doctor/findings.h"

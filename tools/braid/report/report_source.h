@@ -4,12 +4,12 @@
 // The same results give the same texts, wherever they lie: no clock time of a simulation and no path is kept.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 
 namespace braid::cli {

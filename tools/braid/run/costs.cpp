@@ -5,7 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <nlohmann/json.hpp>
+
+#include "base/json.h"
 
 namespace braid::cli {
 

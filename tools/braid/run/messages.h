@@ -21,10 +21,11 @@
 #pragma once
 
 #include <cstddef>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "base/json.h"
 
 namespace braid::cli {
 

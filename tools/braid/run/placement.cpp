@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/check.h"
+#include "base/json.h"
 #include "base/processors.h"
 #include "tools/braid/counted.h"
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
+#include "base/json.h"
 #include "settings/run_words.h"
 #include "settings/views/json.h"
 #include "settings/words.h"

@@ -8,9 +8,9 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.h"
 #include "base/limits.h"
 #include "proxy/daemon/key_log.h"
 #include "settings/run_words.h"

@@ -4,12 +4,12 @@
 
 #include <iostream>
 #include <list>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "settings/views/json.h"
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/doctor/consulted_host.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "tools/braid/run/costs.h"
 
 namespace braid::cli {

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cstdio>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/settings_options.h"
 #include "tools/braid/find_program.h"

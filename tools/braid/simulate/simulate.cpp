@@ -9,10 +9,10 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/memory_file.h"
 #include "proxy/daemon/node_config.h"
 #include "sim/idle_message.h"

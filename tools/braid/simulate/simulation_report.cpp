@@ -3,10 +3,10 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string_view>
 
+#include "base/json.h"
 #include "settings/views/json.h"
 #include "tools/braid/simulate/cycles.h"
 #include "tools/braid/simulate/kind_name.h"

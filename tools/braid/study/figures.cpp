@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/check.h"
+#include "base/json.h"
 
 namespace braid::cli {
 namespace {

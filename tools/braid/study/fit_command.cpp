@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "base/json.h"
 #include "settings/document.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/find_program.h"

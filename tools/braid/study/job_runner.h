@@ -3,10 +3,10 @@
 #pragma once
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/study/jobs.h"

@@ -8,11 +8,11 @@
 
 #include <cstdint>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/time.h"
 #include "tools/braid/study/study.h"
 #include "tools/braid/study/study_results.h"

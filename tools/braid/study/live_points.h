@@ -6,11 +6,11 @@
 #pragma once
 
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "tools/braid/study/jobs.h"
 #include "tools/braid/study/study.h"

@@ -6,9 +6,9 @@
 #include <array>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.h"
 #include "base/limits.h"
 #include "settings/document.h"
 #include "settings/run_words.h"

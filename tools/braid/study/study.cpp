@@ -2,9 +2,9 @@
 
 #include <fmt/core.h>
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.h"
 #include "settings/text.h"
 #include "settings/value.h"
 #include "settings/views/json.h"

@@ -7,11 +7,11 @@
 // its name was computed from; if that differs (or the file is cut short), the file is not used.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "settings/cost_model.h"
 #include "tools/braid/study/study.h"

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "base/result.h"
 #include "tools/braid/study/live_points.h"
 #include "tools/braid/study/study.h"

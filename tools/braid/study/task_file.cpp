@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
-#include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "settings/document.h"
 #include "tools/braid/study/study_results.h"
 

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/hex.h"
+#include "base/json.h"
 #include "stack/wire/addresses.h"
 #include "tools/braid/version.h"
 
