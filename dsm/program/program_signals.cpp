@@ -147,6 +147,13 @@ int exchange_stack(const stack_t* wanted, stack_t* former) {
 
 // --- Masks
 
+void unblock_fault_signals() {
+  sigset_t faults;
+  ::sigemptyset(&faults);
+  for (const int signal_number : kSignals) ::sigaddset(&faults, signal_number);
+  original().pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+}
+
 // Makes call(set, former) with private memory, as the kernel may get no other. What would block the fault signals does
 // not block them.
 template <class Call>
@@ -163,15 +170,18 @@ int change_program_mask(int how, const sigset_t* set, sigset_t* former, Call&& c
 bool take_fault_signals(const struct sigaction& ours) {
   static const int prepared = ::pthread_atfork(nullptr, nullptr, release_guard);
   if (prepared != 0) return errno = prepared, false;
-  const Guard guard;
-  our_action = ours;
-  for (const int signal_number : kSignals) {
-    if (original().sigaction(signal_number, nullptr, &program_action(signal_number)) != 0) return false;
+  {
+    const Guard guard;
+    our_action = ours;
+    for (const int signal_number : kSignals) {
+      if (original().sigaction(signal_number, nullptr, &program_action(signal_number)) != 0) return false;
+    }
+    taken.store(true, std::memory_order_release);
+    for (const int signal_number : kSignals) {
+      if (original().sigaction(signal_number, &ours, nullptr) != 0) return false;
+    }
   }
-  taken.store(true, std::memory_order_release);
-  for (const int signal_number : kSignals) {
-    if (original().sigaction(signal_number, &ours, nullptr) != 0) return false;
-  }
+  unblock_fault_signals();
   return true;
 }
 
@@ -223,10 +233,7 @@ void enter_signal_stack(std::byte* stack, std::size_t bytes) {
   mine.ss_size = bytes;
   CHECK_EQ(original().sigaltstack(&mine, &thread_stack.wanted), 0);
   thread_stack.ours = true;
-  sigset_t faults;
-  ::sigemptyset(&faults);
-  for (const int signal_number : kSignals) ::sigaddset(&faults, signal_number);
-  original().pthread_sigmask(SIG_UNBLOCK, &faults, nullptr);
+  unblock_fault_signals();
 }
 
 void change_signal_stack(std::byte* stack, std::size_t bytes) {

@@ -18,7 +18,7 @@
 
 namespace braid::dsm {
 
-// Makes `ours` the kernel's action for both signals. False: errno has the
+// Makes `ours` the kernel's action for both signals, and unblocks them on the calling thread. False: errno has the
 // cause. The existing actions, which become the program's, are read before.
 [[nodiscard]] bool take_fault_signals(const struct sigaction& ours);
 // Makes the program's actions the kernel's again, except where `ours` was replaced meanwhile.

@@ -13,6 +13,7 @@
 #include <memory>
 #include <system_error>
 #include <thread>
+#include <utility>
 
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
@@ -29,6 +30,7 @@ int WRAPPED(pthread_cond_destroy)(pthread_cond_t*);
 int WRAPPED(pthread_cond_wait)(pthread_cond_t*, pthread_mutex_t*);
 int WRAPPED(pthread_cond_signal)(pthread_cond_t*);
 int WRAPPED(pthread_cond_broadcast)(pthread_cond_t*);
+int WRAPPED(pthread_mutex_unlock)(pthread_mutex_t*);
 }
 
 namespace {
@@ -70,6 +72,14 @@ void look_later() {
   braid::dsm::pthreads::on_private([] { braid::dsm::thread_host::sleep(kLook); });
 }
 
+// What the calling thread does at its end for std::notify_all_at_thread_exit(), the last first.
+struct Notification {
+  pthread_mutex_t* mutex;
+  pthread_cond_t* condition;
+  Notification* next;
+};
+constinit thread_local Notification* notifications __attribute__((tls_model("initial-exec"))) = nullptr;
+
 bool wait_a_little(bool has_deadline, clockid_t clock, std::chrono::seconds s, std::chrono::nanoseconds ns) {
   if (has_deadline && braid::dsm::pthreads::has_come_to(clock, {s.count(), ns.count()})) return false;
   look_later();
@@ -77,6 +87,15 @@ bool wait_a_little(bool has_deadline, clockid_t clock, std::chrono::seconds s, s
 }
 
 }  // namespace
+
+void braid::dsm::pthreads::notify_at_end() {
+  while (notifications != nullptr) {
+    const Notification due = *notifications;
+    on_private([] { delete std::exchange(notifications, notifications->next); });
+    WRAPPED(pthread_mutex_unlock)(due.mutex);
+    WRAPPED(pthread_cond_broadcast)(due.condition);
+  }
+}
 
 extern "C" {
 
@@ -112,6 +131,22 @@ void WRAPPED(_ZNSt18condition_variable10notify_oneEv)(std::condition_variable* c
 }
 void WRAPPED(_ZNSt18condition_variable10notify_allEv)(std::condition_variable* condition) {
   WRAPPED(pthread_cond_broadcast)(of(condition));
+}
+
+void WRAPPED(_ZSt25notify_all_at_thread_exitRSt18condition_variableSt11unique_lockISt5mutexE)(
+    std::condition_variable* condition, std::unique_lock<std::mutex>* lock) {
+  pthread_mutex_t* const mutex = lock->release()->native_handle();
+  braid::dsm::pthreads::on_private([=] {
+    notifications = new Notification{mutex, of(condition), notifications};
+  });
+}
+// The library counts who refers to a promise's state by atomic operations of its own, of one cluster.
+void WRAPPED(_ZNSt13__future_base13_State_baseV211_Make_ready6_M_setEv)(void*) {
+  braid::dsm::pthreads::on_private([] {
+    braid::dsm::pthreads::refuse(
+        "std::promise::set_value_at_thread_exit(), or a similar function of promises and packaged tasks,",
+        "let the thread call set_value() when it has done all else");
+  });
 }
 
 bool WRAPPED(

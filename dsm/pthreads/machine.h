@@ -12,6 +12,7 @@
 //   atomics.cpp      atomic operations, and what volatile accesses call (compiler_plugin.cpp, of the programs)
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
+//   folders.cpp      the working folder
 //   refused.cpp      what is refused by name
 //
 // Everything that these share between clusters is in `Shared`, in memory that was allocated before the machine starts.
@@ -114,6 +115,7 @@ struct alignas(4096) Shared {
   bool main_waits;
   bool ending;           // the program has called exit(), or main() has returned
   bool ended_by_thread;  // exit(0), not main()
+  bool ended_at_once;    // _exit()
   // kNumbersLock
   alignas(4096) Numbers<kMaxBarriers> barriers;
   alignas(4096) std::array<Key, kMaxKeys> keys;
@@ -238,6 +240,8 @@ void main_begins();
 
 // Destructors of the calling thread's keys; on its stack in shared memory.
 void run_key_destructors();
+// What it has left to its end by std::notify_all_at_thread_exit(); on the same stack.
+void notify_at_end();
 
 // --- Handlers of signals (signals.cpp)
 

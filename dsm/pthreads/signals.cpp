@@ -104,6 +104,8 @@ int set_action(int number, const struct sigaction* wanted, struct sigaction* for
       own_action = *wanted;
       action.sa_sigaction = deliver;
       action.sa_flags |= SA_SIGINFO;
+      // A handler that blocks all signals uses shared memory, too.
+      for (const int fault : {SIGSEGV, SIGBUS}) ::sigdelset(&action.sa_mask, fault);
     }
   }
   if (::sigaction(number, wanted != nullptr ? &action : nullptr, &installed) != 0) {

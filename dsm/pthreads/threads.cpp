@@ -58,7 +58,8 @@ constexpr std::size_t kStackBytes = (1u << 20) + kGuardBytes;
 
 bool is_started = false;
 bool is_coming = false;
-thread_host::Machine machine;  // since the start
+thread_host::Machine machine;  // since the start, as
+pid_t process = 0;
 
 EarlyHeap& early_heap() {
   static EarlyHeap heap;
@@ -145,6 +146,7 @@ void run_thread(void* argument) {
 std::uint64_t run_destructors(void*) {
   run_variable_destructors();
   run_key_destructors();
+  notify_at_end();
   return 0;
 }
 
@@ -214,8 +216,9 @@ void flush_streams() {
 
 // The machine is left, but its memory stays, for threads that still run; they end with the process.
 [[noreturn]] void leave_process(int status) {
+  const bool at_once = shared().ended_at_once;
   joined_host("exit()").finish();
-  flush_streams();
+  if (!at_once) flush_streams();
   ::_exit(status);
 }
 
@@ -283,8 +286,9 @@ unsigned node_number(unsigned cluster, unsigned local) {
   }
 }
 
-// The end of the program, in a live run: all clusters leave the machine. Of several ends the first.
-[[noreturn]] void end_all(int status, bool by_main) {
+// The end of the program, in a live run: all clusters leave the machine. Of several ends the first. `at_once`: as by _exit(), what
+// streams have in their buffers is lost.
+[[noreturn]] void end_all(int status, bool by_main, bool at_once) {
   Shared& all = shared();
   bool is_first = false;
   {
@@ -292,6 +296,7 @@ unsigned node_number(unsigned cluster, unsigned local) {
     is_first = !all.ending;
     all.ending = true;
     if (is_first) all.ended_by_thread = !by_main;
+    if (is_first) all.ended_at_once = at_once;
   }
   if (!is_first) await_end_of_process();
   Node self = calling_node_of("exit()");
@@ -302,16 +307,27 @@ unsigned node_number(unsigned cluster, unsigned local) {
   await_end_of_process();
 }
 
-// The last of the handlers of exit(): destructors of the program's objects use shared memory. A thread that is not main() and
-// has another status than 0 ends its process, and so the run.
-void leave(int status, void*) {
+// Ends the program with this process, or returns: a thread that is not main() and has another status than 0 ends its process,
+// and so the run.
+void leave(int status, bool at_once) {
   const Host* const host = current_host();
   if (host == nullptr || is_forked_child() || host->current_node() < 0) return;
   const bool by_main = own.thread == nullptr && !serves_signals();
   if (!by_main && status != 0) return;
-  if (thread_host::starts_threads()) end_all(status, by_main);
+  if (thread_host::starts_threads()) end_all(status, by_main, at_once);
   thread_host::leave();
-  (void)::fflush(nullptr);
+  if (!at_once) (void)::fflush(nullptr);
+  ::_exit(status);
+}
+
+// The last of the handlers of exit(): destructors of the program's objects use shared memory.
+void leave_at_exit(int status, void*) {
+  leave(status, false);
+}
+
+// _exit(). A child of vfork() has this process's memory.
+[[noreturn]] void leave_at_once(int status) {
+  if (is_started && ::getpid() == process) leave(status, true);
   ::_exit(status);
 }
 
@@ -348,6 +364,7 @@ std::uint64_t start_machine(void*) {
   stack_guard.bytes = kGuardBytes;
   const unsigned cluster = start_clusters();
   early_heap().close();
+  process = ::getpid();
   thread_host::join();
   early_heap().publish();
   end_early_blocks(cluster == 0);
@@ -611,7 +628,7 @@ void* take_early(std::size_t bytes) {
   // With a message if there is no run: later one cannot be made, for memory for it would come from the run's.
   if (!thread_host::starts_threads()) (void)thread_host::machine();
   begin_early_blocks(take_early);
-  (void)::on_exit(leave, nullptr);
+  (void)::on_exit(leave_at_exit, nullptr);
 }
 
 }  // namespace
@@ -764,6 +781,14 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
 [[noreturn]] void WRAPPED(exit)(int status) {
   on_private([status] { ::exit(status); });
   ::abort();
+}
+
+[[noreturn]] void WRAPPED(_exit)(int status) {
+  on_private([status] { leave_at_once(status); });
+  ::abort();
+}
+[[noreturn]] void WRAPPED(_Exit)(int status) {
+  WRAPPED(_exit)(status);
 }
 
 int WRAPPED(pthread_setname_np)(pthread_t name, const char* text) {

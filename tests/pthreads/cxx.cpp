@@ -120,6 +120,33 @@ void wait_by_addresses() {
   CHECK(phases == 20);
 }
 
+// Each holds the mutex until its thread-local objects are gone.
+void notify_at_ends() {
+  std::mutex mutex;
+  std::condition_variable changed;
+  static int begun = 0, gone = 0;
+  struct Last {
+    ~Last() { ++gone; }
+  };
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      thread_local Last last;
+      (void)&last;
+      std::unique_lock hold(mutex);
+      ++begun;
+      std::notify_all_at_thread_exit(changed, std::move(hold));
+      CHECK(!hold);
+    });
+  }
+  {
+    std::unique_lock hold(mutex);
+    changed.wait(hold, [&] { return begun == 2; });
+    CHECK(gone == 2);
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
 }  // namespace
 
 int main() {
@@ -173,6 +200,7 @@ int main() {
     CHECK(std::string(e.what()) == "told");
   }
   wait_by_addresses();
+  notify_at_ends();
   std::printf("cxx: %d wrong\n", wrong.load());
   return wrong != 0;
 }

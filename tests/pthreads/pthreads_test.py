@@ -124,6 +124,18 @@ class Pthreads(unittest.TestCase):
                                after="for (int i = 0; i < 2; ++i) { puts(names[i]); free(names[i]); }", options=("--compute", "1"))
         self.assertEqual(without_prefix(done.stdout), f"{self.folder.resolve()}\n" * 2)
 
+    def test_the_working_folder_is_that_of_all_clusters(self):
+        """Two threads of other clusters change it; main() and the other see it."""
+        (self.folder / "sub").mkdir()
+        body = ('if (!number) { if (chdir("sub") || chdir("none") != -1 || errno != ENOENT) ++number; pthread_barrier_wait(&b); pthread_barrier_wait(&b); }'
+                " else { pthread_barrier_wait(&b); names[0] = getcwd(0, 0); if (fchdir(top)) ++number; pthread_barrier_wait(&b); }")
+        done = self.run_thread(body.replace("!number", "p"), 'top = open(".", O_RDONLY); pthread_barrier_init(&b, 0, 2); pthread_create(&name, 0, f, &b);'
+                               ' pthread_detach(name);', before="#include <errno.h>\n#include <fcntl.h>\nstatic int top; static char* names[1];"
+                               " static pthread_barrier_t b;", after='printf("%d\\n", number); puts(names[0]); puts(getcwd(0, 0));',
+                               clusters=3, options=("--compute", "1"))
+        here = self.folder.resolve()
+        self.assertEqual(without_prefix(done.stdout), f"0\n{here}/sub\n{here}\n")
+
     def test_globals_are_shared_where_the_linker_leaves_sections_out(self):
         self.build("#include <pthread.h>\n#include <stdio.h>\nint number; static void* f(void* p) { ++number; return p; }\n"
                    "int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0);"
@@ -237,6 +249,11 @@ class Pthreads(unittest.TestCase):
                 done = self.run_thread(call + ";", expect=70)
                 self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\(\) in f at a.c:\d+ is not available with "
                                               rf"--pthreads: {why}")
+        (self.folder / "p.cpp").write_text(
+            "#include <future>\nint main() { std::promise<int> p; std::thread([&] { p.set_value_at_thread_exit(1); }).join(); }\n")
+        run(BIN / "braid-c++", "--pthreads", "p.cpp", "-o", "p", folder=self.folder)
+        self.assertRegex(live(2, "./p", folder=self.folder, expect=70).stderr,
+                         r"std::promise::set_value_at_thread_exit\(\), .*, in .* is not available with --pthreads: let the thread call set_value")
         for word, why in (("-fopenmp", "OpenMP's threads are its library's own"), ("-fopenacc", "OpenMP's threads are its library's own"),
                           ("-fsanitize=undefined,address", "its runtime replaces malloc()")):
             wrong = self.build("int main(void) { return 0; }\n", word, expect=2)
@@ -312,6 +329,15 @@ class Pthreads(unittest.TestCase):
                     before='static void late(void) { printf("late %d\\n", number); }\n'
                            "static void* g(void* p) { char c; while (read(0, &c, 1) >= 0) pause(); return p; }")
                 self.assertEqual(without_prefix(done.stdout), "ends\nlate 7\n", done.stderr)
+        # _exit(0) does not, nor does it write what streams have; with another status it ends the run, and a child of vfork() alone.
+        for clusters, status in ((1, 0), (2, 0), (2, 3)):
+            with self.subTest(clusters=clusters, status=status):
+                done = self.run_thread(
+                    'int s; const pid_t child = vfork(); if (child == 0) _exit(0); waitpid(child, &s, 0);'
+                    f' if (WIFEXITED(s)) write(1, "ends\\n", 5); printf("lost"); _exit({status});', "atexit(late);", clusters=clusters,
+                    after="pause();", options=("--compute", "1"), expect=status,
+                    before='#include <sys/wait.h>\nstatic void late(void) { puts("late"); fflush(stdout); }')
+                self.assertEqual(without_prefix(done.stdout), "ends\n", done.stderr)
         # Without any thread there is no machine.
         self.build('#include <stdio.h>\n#include <stdlib.h>\nint main(void) { puts("none"); free(malloc(10)); return 4; }\n')
         self.assertEqual(live(2, "./a", folder=self.folder, expect=4).stdout, "[c0] none\n")

@@ -169,6 +169,36 @@ class Simulated(unittest.TestCase):
                    "static void tick(int s) { if (s == SIGALRM) ++ticks; }")
         self.assertEqual(done.stdout, "6000\n")
 
+    def test_handlers_that_block_all_signals_use_globals_and_semaphores(self):
+        for machine in ((1, 3), (2, 2), (3, 1)):
+            with self.subTest(machine=machine):
+                done = self.run_threads(
+                    "for (int i = 0; i < 20; ++i) { kill(getpid(), SIGUSR1); while (sem_wait(&s)) ; }",
+                    "struct sigaction all = {.sa_handler = take}; sigset_t set; sigfillset(&all.sa_mask); sigaction(SIGUSR1, &all, 0);"
+                    " sigfillset(&set); sigdelset(&set, SIGUSR1); sigprocmask(SIG_SETMASK, &set, 0); pthread_create(t, 0, f, 0);"
+                    ' pthread_create(t + 1, 0, f, 0); pthread_join(*t, 0); pthread_join(t[1], 0); printf("%d\\n", number);', machine=machine,
+                    before="#include <signal.h>\nstatic void take(int signal) { pthread_mutex_lock(&mutex); number += signal == SIGUSR1;"
+                           " pthread_mutex_unlock(&mutex); sem_post(&s); }")
+                self.assertEqual(done.stdout, "40\n")
+
+    def test__exit_ends_the_run_without_handlers(self):
+        for machine in ((1, 2), (3, 1)):
+            for status in (0, 3):
+                with self.subTest(machine=machine, status=status):
+                    done = self.run_threads(f'write(1, "ends\\n", 5); printf("lost"); _exit({status});',
+                                            "atexit(late); pthread_create(t, 0, f, 0); for (;;) usleep(10);", machine=machine, expect=status,
+                                            before='#include <stdlib.h>\nstatic void late(void) { puts("late"); }')
+                    self.assertEqual(done.stdout, "ends\n")
+
+    def test_a_change_of_the_working_folder_takes_a_compute_node_of_each_cluster(self):
+        thread = 'if (chdir("/")) ++number; pthread_create(t, 0, g, t); pthread_join(*t, 0);'
+        before = "static char name[9]; static void* g(void* p) { if (!getcwd(name, 9)) number += 2; return p; }"
+        main = "pthread_create(t + 1, 0, f, 0); pthread_join(t[1], 0);"
+        done = self.run_threads(thread, main + ' printf("%d %s\\n", number, name);', machine=(2, 2), before=before)
+        self.assertEqual(done.stdout, "0 /\n")
+        done = self.run_threads(thread, main, machine=(2, 1), before=before, expect=70)
+        self.assertRegex(done.stderr, r"chdir\(\) in f at a.c:\d+ needs a thread of cluster 0, and the cluster has room for no more")
+
     def test_what_cannot_be_done_is_named(self):
         for thread, main, status, text in (
                 ("sem_wait(&s);", "for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, f, 0);", 70,
