@@ -17,13 +17,6 @@ namespace {
 // server thread. It is far longer than a remote fault takes, so that faults never
 // pay for a wake-up, and short enough not to waste a processor that others need.
 constexpr Duration kPollTime = 1_ms;
-// A thread that yields to a computing one gets the processor back at a tick of the
-// clock, milliseconds later, and misses what arrives meanwhile; a thread that sleeps is
-// woken in the middle of the other's slice. So a yield of this length, longer than any
-// turn of a proxy, shows that computing threads share the processor: then it sleeps, ...
-constexpr Duration kLongYield = 100_us;
-// ... and sleeps at once in this many further waits, before it tries to yield again.
-constexpr int kCrowdedWaits = 32;
 constexpr int kLooksBeforeYield = 200;
 constexpr int kLooksBeforePark = 32;
 // Polls sometimes even if nothing seems to be there: only polls check the links.
@@ -62,8 +55,7 @@ void NodeWaits::wait(unsigned local, Instant deadline) {
   Completion& completion = combiner_.completion(local);
   const PulseWriter::Waiting waiting(pulse_);
   pollers_.enter();
-  const bool crowded = node.crowded_waits > 0 && !drives_proxies_;
-  if (crowded) --node.crowded_waits;
+  const bool crowded = !drives_proxies_ && node.crowding.begin_wait();
   // The clock is read only after a check has found nothing.
   Instant now;
   Instant idle_since = Instant::never();
@@ -83,8 +75,7 @@ void NodeWaits::wait(unsigned local, Instant deadline) {
       const Instant before = now;
       ::sched_yield();
       now = monotonic_now();
-      if (now - before > kLongYield) node.crowded_waits = kCrowdedWaits;
-      sleeps = now - before > kLongYield || now - idle_since >= kPollTime;
+      sleeps = node.crowding.yielded(now - before) || now - idle_since >= kPollTime;
     }
     if (now >= deadline) break;
     if (!sleeps || drives_proxies_) continue;  // nothing would wake it

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "base/crowding.h"
 #include "base/time.h"
 #include "dsm/live/combiner.h"
 #include "dsm/live/network.h"
@@ -25,7 +26,7 @@ class NodeWaits {
 
  private:
   struct alignas(64) Node {
-    int crowded_waits = 0;  // the number of further waits in which this node sleeps instead of yielding
+    Crowding crowding;
   };
 
   bool serve(unsigned local, int looks);

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/output_file.h"
+#include "base/short_turns.h"
 #include "base/system_error.h"
 #include "dsm/live/allocation_sites.h"
 #include "dsm/live/debugger.h"
@@ -35,6 +36,8 @@ namespace {
 // How long finish() waits for the last call of the others. All
 // have finished by then, so only a lost process can be missing.
 constexpr Duration kLeaveTimeout = 2_s;
+// Of the program's threads on a processor that others want too: five of a proxy's, because they compute.
+constexpr Duration kTurn = 500_us;
 
 Shape shape_of(const Environment& e) {
   return {.clusters = e.clusters,
@@ -99,6 +102,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   runtime->pulse_.publish();
   runtime->inspector_.emplace([own = runtime.get()] { own->write_waits(); });
   if (runtime->network_ != nullptr) {
+    take_short_turns(kTurn);
     runtime->combiner_.descriptors().add(runtime->memory_.descriptor(),
                                          "which forbids accesses to shared memory");
     runtime->combiner_.descriptors().add(runtime->network_->descriptor(), "its connection to braidd");

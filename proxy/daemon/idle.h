@@ -1,5 +1,6 @@
 // After turns without work a worker's thread spins, then yields, then sleeps. On a machine with more
-// threads than cores a spinning thread keeps the one it waits for from running, so the spinning is short.
+// threads than cores a spinning thread keeps the one it waits for from running, so the spinning is short; where computing threads
+// share the processor it does not yield either (base/crowding.h).
 //
 // Pure: the thread does what next() says.
 #pragma once
@@ -7,6 +8,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "base/crowding.h"
 #include "base/time.h"
 #include "proxy/daemon/node_config.h"
 
@@ -28,20 +30,25 @@ class Idle {
   void worked(bool served) {
     if (!served) return;
     turns_ = 0;
+    waits_ = false;
     nap_ = Duration::us(config_.sleep_min_us);
   }
   // A turn found nothing to do.
   Next next() {
+    if (!waits_) crowded_ = crowding_.begin_wait();
+    waits_ = true;
     if (turns_ < config_.spins) {
       ++turns_;
       return Next::kSpin;
     }
-    if (turns_ < config_.spins + config_.yields) {
+    if (turns_ < config_.spins + config_.yields && !crowded_) {
       ++turns_;
       return Next::kYield;
     }
     return Next::kSleep;
   }
+  // The thread has yielded, for so long.
+  void yielded(Duration took) { crowded_ = crowding_.yielded(took) || crowded_; }
   // How long to sleep where nobody wakes the thread: each time longer.
   Duration next_nap() {
     const Duration nap = nap_;
@@ -53,6 +60,9 @@ class Idle {
   IdleConfig config_;
   std::uint64_t turns_ = 0;  // without work, since messages were moved
   Duration nap_;
+  Crowding crowding_;
+  bool waits_ = false;    // next() was called since messages were moved
+  bool crowded_ = false;  // this wait is
 };
 
 }  // namespace braid::proxy

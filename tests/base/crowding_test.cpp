@@ -1,0 +1,20 @@
+// After one long yield the next waits do without, and then it is tried again.
+#include "base/crowding.h"
+
+#include <gtest/gtest.h>
+
+namespace braid {
+namespace {
+
+TEST(Crowding, WaitsAfterALongYieldDoNotYield) {
+  Crowding c;
+  EXPECT_FALSE(c.begin_wait());
+  EXPECT_FALSE(c.yielded(100_us));
+  EXPECT_FALSE(c.begin_wait());
+  EXPECT_TRUE(c.yielded(101_us));
+  for (int i = 0; i < Crowding::kCrowdedWaits; ++i) EXPECT_TRUE(c.begin_wait());
+  EXPECT_FALSE(c.begin_wait());
+}
+
+}  // namespace
+}  // namespace braid
