@@ -109,8 +109,13 @@ class Study(unittest.TestCase):
         run = self.braid.start(file, "-o", str(self.out), *options, env=self.with_engine)
         self.addCleanup(run.kill)
         logs = lambda: "".join(log.read_text() for log in (self.out / "tasks").glob("*.log"))
-        self.assertTrue(wait_until(lambda: "point done" in logs() and ("point failed" in logs() or not fails) and self.holders()))
-        self.assertEqual(self.began(), ["--name=a", "--name=b", "--name=c"][:2 + fails])
+        names = ["--name=a", "--name=b", "--name=c"][:2 + fails]
+        # An engine is there before it has written that it has begun.
+        diary = self.folder / "diary"
+        begun = lambda: diary.exists() and diary.read_text().count("\n") >= len(names)
+        self.assertTrue(wait_until(lambda: "point done" in logs() and ("point failed" in logs() or not fails) and self.holders()
+                                   and begun()))
+        self.assertEqual(self.began(), names)
         return file, run
 
     def holders(self):
