@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include <algorithm>
 #include <array>
 
 #include "dsm/pthreads/machine.h"
@@ -11,8 +12,25 @@ namespace braid::dsm::pthreads {
 
 namespace {
 
-// A key's number is not used again, so the values of a deleted one are never another's.
-constinit thread_local std::array<const void*, kMaxKeys> values __attribute__((tls_model("initial-exec"))){};
+// A deleted key's number is used again, but its values are never another's.
+struct Value {
+  const void* value;
+  std::uint32_t generation;
+};
+constinit thread_local std::array<Value, kMaxKeys> values __attribute__((tls_model("initial-exec"))){};
+
+bool is_of(const Key& key, const Value& value) {
+  return key.used && key.generation == value.generation;
+}
+
+// With kNumbersLock. kMaxKeys: all are used.
+unsigned take_key(Shared& all) {
+  const auto end = all.keys.begin() + all.key_count;
+  const auto found = std::find_if(all.keys.begin(), end, [](const Key& key) { return !key.used; });
+  const auto number = static_cast<unsigned>(found - all.keys.begin());
+  if (found == end && number < kMaxKeys) ++all.key_count;
+  return number;
+}
 
 }  // namespace
 
@@ -20,15 +38,15 @@ void run_key_destructors() {
   for (int round = 0; round < PTHREAD_DESTRUCTOR_ITERATIONS; ++round) {
     bool any = false;
     for (std::uint32_t key = 0; key < kMaxKeys; ++key) {
-      const void* const value = values[key];
-      if (value == nullptr) continue;
-      values[key] = nullptr;
+      const Value value = values[key];
+      if (value.value == nullptr) continue;
+      values[key] = {};
       const Key k = on_private([=] {
         const Guard guard(kNumbersLock);
         return &shared().keys[key];
       })[0];
-      if (!k.used || k.destructor == nullptr) continue;
-      k.destructor(const_cast<void*>(value));
+      if (!is_of(k, value) || k.destructor == nullptr) continue;
+      k.destructor(const_cast<void*>(value.value));
       any = true;
     }
     if (!any) return;
@@ -46,9 +64,9 @@ int WRAPPED(pthread_key_create)(pthread_key_t* key, void (*destructor)(void*)) {
   const auto number = on_private([=] {
     const Guard guard(kNumbersLock);
     Shared& all = shared();
-    if (all.key_count == kMaxKeys) return kMaxKeys;
-    all.keys[all.key_count] = {true, destructor};
-    return unsigned{all.key_count++};
+    const unsigned taken = take_key(all);
+    if (taken < kMaxKeys) all.keys[taken] = {true, all.keys[taken].generation + 1, destructor};
+    return taken;
   });
   if (number == kMaxKeys) return EAGAIN;
   *key = number;
@@ -65,12 +83,13 @@ int WRAPPED(pthread_key_delete)(pthread_key_t key) {
 }
 
 void* WRAPPED(pthread_getspecific)(pthread_key_t key) {
-  return key < kMaxKeys ? const_cast<void*>(values[key]) : nullptr;
+  if (key >= kMaxKeys || values[key].value == nullptr) return nullptr;
+  return is_of(shared().keys[key], values[key]) ? const_cast<void*>(values[key].value) : nullptr;
 }
 
 int WRAPPED(pthread_setspecific)(pthread_key_t key, const void* value) {
-  if (key >= kMaxKeys) return EINVAL;
-  values[key] = value;
+  if (key >= kMaxKeys || !shared().keys[key].used) return EINVAL;
+  values[key] = {value, shared().keys[key].generation};
   return 0;
 }
 

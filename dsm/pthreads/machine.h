@@ -4,6 +4,8 @@
 //   mutexes.cpp      mutexes and spin locks
 //   conditions.cpp   condition variables
 //   objects.cpp      barriers, read-write locks, semaphores, pthread_once()
+//   named_semaphores.cpp  sem_open()
+//   c11.cpp          <threads.h>
 //   keys.cpp         thread-specific keys
 //   ends.cpp         how threads that are not the system's end
 //   time.cpp         virtual time; of programs for simulation only, as
@@ -93,9 +95,12 @@ struct Numbers {
 
 struct Key {
   bool used;
+  std::uint32_t generation;  // of the program's keys that had this number one after the other, from 1
   void (*destructor)(void*);
 };
 inline constexpr unsigned kMaxKeys = PTHREAD_KEYS_MAX;
+
+struct NamedSemaphore;  // named_semaphores.cpp
 
 struct Stream {  // that a thread has opened (streams.h)
   std::FILE* stream;
@@ -122,6 +127,7 @@ struct alignas(4096) Shared {
   std::uint32_t key_count;
   alignas(4096) std::array<Stream, kMaxStreams> streams;
   std::uint32_t stream_count;
+  NamedSemaphore* named_semaphores;
 };
 // Made by the first call.
 Shared& shared();

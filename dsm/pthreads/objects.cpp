@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <cstddef>
 
 #include "dsm/program/failure.h"
 #include "dsm/pthreads/machine.h"
@@ -47,14 +48,22 @@ int wait_at(const Barrier& barrier, unsigned index) {
   return PTHREAD_BARRIER_SERIAL_THREAD;
 }
 
-// As the C library's static initialiser: zeros.
+// As the C library's: zeros but for the kind, which one of its static initialisers sets.
 struct ReadWriteLock {
   static constexpr WaitedFor::Kind kKind = WaitedFor::Kind::kReadWriteLock;
   std::uint32_t readers;
   std::uint32_t writer;  // a thread's index and 1
   std::uint32_t awaited;
+  std::uint32_t waiting_writers;
+  std::uint32_t unused[8];
+  std::int32_t kind;
 };
-static_assert(sizeof(ReadWriteLock) <= sizeof(pthread_rwlock_t));
+static_assert(sizeof(ReadWriteLock) <= sizeof(pthread_rwlock_t) && offsetof(ReadWriteLock, kind) == 48);
+
+// The only kind whose readers wait while writers do, as in the C library.
+bool lets_writers_first(const ReadWriteLock& lock) {
+  return lock.kind == PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP;
+}
 
 struct Semaphore {
   static constexpr WaitedFor::Kind kKind = WaitedFor::Kind::kSemaphore;
@@ -109,8 +118,10 @@ int read_lock(pthread_rwlock_t* lock, const Wait& wait) {
     auto& l = *reinterpret_cast<ReadWriteLock*>(lock);
     const std::uint32_t caller = caller_index();
     if (l.writer == caller) return EDEADLK;
-    return wait_until("pthread_rwlock_rdlock()", l, wait, EBUSY,
-                      [&] { return l.writer == 0 && ++l.readers > 0; });
+    return wait_until("pthread_rwlock_rdlock()", l, wait, EBUSY, [&] {
+      const bool others_first = lets_writers_first(l) && l.waiting_writers > 0;
+      return l.writer == 0 && !others_first && ++l.readers > 0;
+    });
   });
 }
 int write_lock(pthread_rwlock_t* lock, const Wait& wait) {
@@ -118,8 +129,22 @@ int write_lock(pthread_rwlock_t* lock, const Wait& wait) {
     auto& l = *reinterpret_cast<ReadWriteLock*>(lock);
     const std::uint32_t caller = caller_index();
     if (l.writer == caller) return wait.patience == Patience::kNone ? EBUSY : EDEADLK;
-    return wait_until("pthread_rwlock_wrlock()", l, wait, EBUSY,
-                      [&] { return l.writer == 0 && l.readers == 0 && (l.writer = caller) != 0; });
+    bool waits = false;
+    const int result = wait_until("pthread_rwlock_wrlock()", l, wait, EBUSY, [&] {
+      const bool ready = l.writer == 0 && l.readers == 0;
+      if (ready) l.writer = caller;
+      if (ready && waits) --l.waiting_writers;
+      if (!ready && !waits && wait.patience != Patience::kNone) {
+        ++l.waiting_writers;
+        waits = true;
+      }
+      return ready;
+    });
+    if (result == 0 || !waits) return result;
+    // It has given up, so readers may go on that let it go first.
+    Guard guard(guard_of(&l));
+    if (--l.waiting_writers == 0) wake(guard, l);
+    return result;
   });
 }
 
@@ -199,8 +224,12 @@ int WRAPPED(pthread_barrier_wait)(pthread_barrier_t* object) {
   });
 }
 
-int WRAPPED(pthread_rwlock_init)(pthread_rwlock_t* lock, const pthread_rwlockattr_t*) {
-  *reinterpret_cast<ReadWriteLock*>(lock) = {};
+int WRAPPED(pthread_rwlock_init)(pthread_rwlock_t* lock, const pthread_rwlockattr_t* attributes) {
+  int kind = PTHREAD_RWLOCK_DEFAULT_NP;
+  if (attributes != nullptr) ::pthread_rwlockattr_getkind_np(attributes, &kind);
+  auto& l = *reinterpret_cast<ReadWriteLock*>(lock);
+  l = {};
+  l.kind = kind;
   return 0;
 }
 int WRAPPED(pthread_rwlock_destroy)(pthread_rwlock_t*) {

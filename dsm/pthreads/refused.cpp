@@ -3,9 +3,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
-#include <threads.h>
 #include <unistd.h>
 
 #include "dsm/program/host.h"
@@ -19,7 +17,6 @@ namespace {
   __builtin_unreachable();
 }
 
-constexpr const char* kUsePthreads = "call the function of <pthread.h>";
 constexpr const char* kOneProcess = "a signal reaches one process, and threads are in several";
 
 }  // namespace
@@ -40,25 +37,6 @@ REFUSED(pthread_mutex_setprioceiling, (pthread_mutex_t*, int, int*),
         "threads of clusters have no common priorities")
 REFUSED(pthread_mutex_getprioceiling, (const pthread_mutex_t*, int*),
         "threads of clusters have no common priorities")
-REFUSED(thrd_create, (thrd_t*, thrd_start_t, void*), kUsePthreads)
-REFUSED(thrd_join, (thrd_t, int*), kUsePthreads)
-REFUSED(thrd_detach, (thrd_t), kUsePthreads)
-REFUSED(mtx_init, (mtx_t*, int), kUsePthreads)
-REFUSED(mtx_lock, (mtx_t*), kUsePthreads)
-REFUSED(mtx_trylock, (mtx_t*), kUsePthreads)
-REFUSED(mtx_timedlock, (mtx_t*, const timespec*), kUsePthreads)
-REFUSED(mtx_unlock, (mtx_t*), kUsePthreads)
-REFUSED(cnd_init, (cnd_t*), kUsePthreads)
-REFUSED(cnd_wait, (cnd_t*, mtx_t*), kUsePthreads)
-REFUSED(cnd_timedwait, (cnd_t*, mtx_t*, const timespec*), kUsePthreads)
-REFUSED(cnd_signal, (cnd_t*), kUsePthreads)
-REFUSED(cnd_broadcast, (cnd_t*), kUsePthreads)
-REFUSED(tss_create, (tss_t*, tss_dtor_t), kUsePthreads)
-REFUSED(tss_set, (tss_t, void*), kUsePthreads)
-
-sem_t* WRAPPED(sem_open)(const char*, int, ...) {
-  refuse("sem_open()", "named semaphores are the system's; use sem_init() on a semaphore in memory");
-}
 
 // A child would have neither its stack nor the globals.
 pid_t WRAPPED(fork)() {

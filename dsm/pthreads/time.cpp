@@ -87,6 +87,10 @@ int WRAPPED(usleep)(useconds_t us) {
   sleep_ns(std::int64_t{us} * 1000);
   return 0;
 }
+int WRAPPED(thrd_sleep)(const timespec* time, timespec* rest) {
+  if (!is_valid(*time)) return -2;
+  return WRAPPED(nanosleep)(time, rest);
+}
 unsigned WRAPPED(sleep)(unsigned seconds) {
   sleep_ns(seconds * kSecond);
   return 0;
@@ -95,6 +99,9 @@ unsigned WRAPPED(sleep)(unsigned seconds) {
 int WRAPPED(sched_yield)() {
   sleep_ns(1000);
   return 0;
+}
+void WRAPPED(thrd_yield)() {
+  sleep_ns(1000);
 }
 
 std::int64_t WRAPPED(_ZNSt6chrono3_V212steady_clock3nowEv)() {

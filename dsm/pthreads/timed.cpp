@@ -1,5 +1,7 @@
 // Linked if the program calls one of these: conditions that may be given up have their state in memory.
+#include <errno.h>
 #include <pthread.h>
+#include <threads.h>
 #include <time.h>
 
 #include "dsm/pthreads/wrapped.h"
@@ -16,6 +18,12 @@ int WRAPPED(pthread_cond_timedwait)(pthread_cond_t* condition, pthread_mutex_t* 
 int WRAPPED(pthread_cond_clockwait)(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                     const timespec* until) {
   return braid_pthreads_cond_clockwait(condition, mutex, clock, until);
+}
+
+int WRAPPED(cnd_timedwait)(cnd_t* condition, mtx_t* mutex, const timespec* until) {
+  const int error_number = braid_pthreads_cond_timedwait(reinterpret_cast<pthread_cond_t*>(condition),
+                                                         reinterpret_cast<pthread_mutex_t*>(mutex), until);
+  return error_number == 0 ? thrd_success : error_number == ETIMEDOUT ? thrd_timedout : thrd_error;
 }
 
 }  // extern "C"

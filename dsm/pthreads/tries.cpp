@@ -1,5 +1,7 @@
 // Linked if the program calls one of these: mutexes that may be given up have their state in memory.
+#include <errno.h>
 #include <pthread.h>
+#include <threads.h>
 #include <time.h>
 
 #include "dsm/pthreads/wrapped.h"
@@ -17,6 +19,16 @@ int WRAPPED(pthread_mutex_timedlock)(pthread_mutex_t* mutex, const timespec* unt
 }
 int WRAPPED(pthread_mutex_clocklock)(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
   return braid_pthreads_mutex_clocklock(mutex, clock, until);
+}
+
+int WRAPPED(mtx_trylock)(mtx_t* mutex) {
+  const int error_number = braid_pthreads_mutex_trylock(reinterpret_cast<pthread_mutex_t*>(mutex));
+  return error_number == 0 ? thrd_success : error_number == EBUSY ? thrd_busy : thrd_error;
+}
+int WRAPPED(mtx_timedlock)(mtx_t* mutex, const timespec* until) {
+  const int error_number =
+      braid_pthreads_mutex_clocklock(reinterpret_cast<pthread_mutex_t*>(mutex), CLOCK_REALTIME, until);
+  return error_number == 0 ? thrd_success : error_number == ETIMEDOUT ? thrd_timedout : thrd_error;
 }
 
 }  // extern "C"

@@ -70,6 +70,12 @@ class Pthreads(unittest.TestCase):
     def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
         self.assertEqual(self.compare("tries"), "tries: 0 wrong\n")
 
+    def test_threads_of_c11(self):
+        self.assertEqual(self.compare("c11"), "c11: 0 wrong\n")
+
+    def test_keys_that_come_and_go_and_semaphores_with_names(self):
+        self.assertEqual(self.compare("names"), "names: 0 wrong\n")
+
     def test_mutexes_and_conditions_in_any_number_and_anywhere(self):
         self.assertEqual(self.compare("objects"), "objects: 0 wrong\n")
 
@@ -242,9 +248,7 @@ class Pthreads(unittest.TestCase):
     def test_refused_calls_are_named_with_their_place(self):
         for call, why in (("pthread_cancel(name)", "let the thread look at a flag"),
                           ("pthread_sigqueue(name, SIGUSR1, (union sigval){0})", "a signal reaches one process"),
-                          ("sem_open(\"/s\", 0)", "named semaphores are the system's"),
-                          ("fork()", "stacks and globals are shared memory, which no child has"),
-                          ("thrd_create(0, 0, 0)", "call the function of <pthread.h>")):
+                          ("fork()", "stacks and globals are shared memory, which no child has")):
             with self.subTest(call=call):
                 done = self.run_thread(call + ";", expect=70)
                 self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\(\) in f at a.c:\d+ is not available with "

@@ -66,6 +66,12 @@ class Simulated(unittest.TestCase):
     def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
         self.assertEqual(self.compare(FOLDER / "tries.c"), "tries: 0 wrong\n")
 
+    def test_threads_of_c11(self):
+        self.assertEqual(self.compare(FOLDER / "c11.c", machines=((1, 4), (2, 2), (4, 1))), "c11: 0 wrong\n")
+
+    def test_keys_that_come_and_go_and_semaphores_with_names(self):
+        self.assertEqual(self.compare(FOLDER / "names.c", machines=((1, 2), (2, 1))), "names: 0 wrong\n")
+
     def test_mutexes_and_conditions_in_any_number_and_anywhere(self):
         self.assertEqual(self.compare(FOLDER / "objects.c", machines=((1, 5), (3, 2))), "objects: 0 wrong\n")
 

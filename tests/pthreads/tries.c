@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -86,6 +87,44 @@ static void* wait_for_ticket(void* unused) {
   return NULL;
 }
 
+/* A lock whose readers let writers go first: one that waits keeps readers out, until it gives up. */
+static pthread_rwlock_t polite = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP, made_polite;
+static int written;
+
+static void* write_it(void* argument) {
+  pthread_rwlock_wrlock(argument);
+  ++written;
+  pthread_rwlock_unlock(argument);
+  return NULL;
+}
+static void* give_up(void* argument) {
+  const struct timespec soon = in_ms(200, CLOCK_REALTIME);
+  CHECK(pthread_rwlock_timedwrlock(argument, &soon) == ETIMEDOUT);
+  return NULL;
+}
+static void await_writer(pthread_rwlock_t* held) {
+  while (pthread_rwlock_tryrdlock(held) == 0) {
+    pthread_rwlock_unlock(held);
+    sched_yield();
+  }
+}
+static void let_writers_first(pthread_rwlock_t* held) {
+  pthread_t name;
+  pthread_rwlock_rdlock(held);
+  pthread_create(&name, NULL, give_up, held);
+  await_writer(held);
+  CHECK(pthread_rwlock_rdlock(held) == 0 && pthread_rwlock_unlock(held) == 0);
+  pthread_join(name, NULL);
+  pthread_create(&name, NULL, write_it, held);
+  await_writer(held);
+  const struct timespec soon = in_ms(20, CLOCK_REALTIME);
+  CHECK(pthread_rwlock_timedrdlock(held, &soon) == ETIMEDOUT);
+  const int before = written;
+  CHECK(pthread_rwlock_unlock(held) == 0 && pthread_rwlock_rdlock(held) == 0);
+  CHECK(written == before + 1 && pthread_rwlock_unlock(held) == 0);
+  pthread_join(name, NULL);
+}
+
 static void* count(void* argument) {
   for (int i = 0; i < 200; ++i) {
     atomic_fetch_add(&counter, 1);
@@ -140,6 +179,13 @@ int main(void) {
   }
   for (int i = 0; i < 3; ++i) pthread_join(names[i], NULL);
   CHECK(tickets == 0);
+
+  pthread_rwlockattr_t polite_ones;
+  pthread_rwlockattr_init(&polite_ones);
+  pthread_rwlockattr_setkind_np(&polite_ones, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+  pthread_rwlock_init(&made_polite, &polite_ones);
+  let_writers_first(&polite);
+  let_writers_first(&made_polite);
 
   long* const words = calloc(1, sizeof *words);
   for (int i = 0; i < 4; ++i) pthread_create(&names[i], NULL, count, words);
