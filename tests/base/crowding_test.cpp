@@ -9,9 +9,9 @@ namespace {
 TEST(Crowding, WaitsAfterALongYieldDoNotYield) {
   Crowding c;
   EXPECT_FALSE(c.begin_wait());
-  EXPECT_FALSE(c.yielded(100_us));
+  EXPECT_FALSE(c.yielded(500_us));
   EXPECT_FALSE(c.begin_wait());
-  EXPECT_TRUE(c.yielded(101_us));
+  EXPECT_TRUE(c.yielded(501_us));
   for (int i = 0; i < Crowding::kCrowdedWaits; ++i) EXPECT_TRUE(c.begin_wait());
   EXPECT_FALSE(c.begin_wait());
 }
