@@ -85,6 +85,30 @@ const void* name_of(const braid_parmacs_semaphore* semaphore, const char* macro)
   return parmacs::name_of(semaphore->object, macro, "semaphore");
 }
 
+// --- Pauses in variables: under the lock, and with the condition, of the address that they lie at.
+
+volatile char& byte_of(volatile void* variable) {
+  return *static_cast<volatile char*>(variable);
+}
+const void* name_of(const volatile void* variable, const char* macro) {
+  const auto address = reinterpret_cast<std::uintptr_t>(variable) / kAddressBytes * kAddressBytes;
+  const void* const name = reinterpret_cast<const void*>(address);  // NOLINT
+  if (!can_name_object(name))
+    fail("{} was used on a variable that is not in shared memory: allocate it by G_MALLOC", macro);
+  return name;
+}
+void change_variable(volatile void* variable, char value, const char* macro) {
+  const void* const name = name_of(variable, macro);
+  if (!started()) {
+    byte_of(variable) = value;
+    return;
+  }
+  Node node = calling_process();
+  const LockGuardAt guard(node, name);
+  byte_of(variable) = value;
+  if (value != 0) node.condition_broadcast_at(name);
+}
+
 }  // namespace
 
 }  // namespace braid::dsm::parmacs
@@ -119,6 +143,27 @@ void braid_parmacs_pause_wait(const braid_parmacs_pause* pause) {
   const void* const name = name_of(pause, "WAITPAUSE");
   if (started()) return calling_process().flag_wait_at(name);
   if (!early_pauses.contains(name)) fail_alone("WAITPAUSE");
+}
+
+void braid_parmacs_variable_init(volatile void* variable) {
+  change_variable(variable, 0, "PAUSEINIT");
+}
+void braid_parmacs_variable_set(volatile void* variable) {
+  change_variable(variable, 1, "SETPAUSE");
+}
+void braid_parmacs_variable_clear(volatile void* variable) {
+  change_variable(variable, 0, "CLEARPAUSE");
+}
+void braid_parmacs_variable_wait(const volatile void* variable) {
+  const void* const name = name_of(variable, "WAITPAUSE");
+  const volatile char& byte = *static_cast<const volatile char*>(variable);
+  if (!started()) {
+    if (byte == 0) fail_alone("WAITPAUSE");
+    return;
+  }
+  Node node = calling_process();
+  const LockGuardAt guard(node, name);
+  while (byte == 0) node.condition_wait_at(name, name);
 }
 
 void braid_parmacs_semaphore_init(braid_parmacs_semaphore* semaphore, long value) {

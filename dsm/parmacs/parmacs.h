@@ -12,10 +12,14 @@
 #ifndef BRAID_PARMACS_H
 #define BRAID_PARMACS_H
 
+/* What the suites' own macro files bring, too. */
+#include <assert.h>
+#include <malloc.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #ifdef __cplusplus
@@ -49,9 +53,11 @@ typedef struct braid_parmacs_subscripts {
 
 /* CREATE(function): a new process. */
 void braid_parmacs_create(void (*function)(void));
+/* CREATEARG(function, argument): the same, with an argument, whose address is valid in each cluster. */
+void braid_parmacs_create_with(void (*function)(void*), void* argument);
 /* CREATE(function, processes): processes - 1 new ones; the calling one runs the function too. */
 void braid_parmacs_create_all(void (*function)(void), long processes);
-/* CREATE(function, argument, processes): the same, with an argument, whose address is valid in each cluster. */
+/* CREATE(function, argument, processes): the same, with an argument. */
 void braid_parmacs_create_all_with(void (*function)(void*), void* argument, long processes);
 /* WAIT_FOR_END(processes): until so many of those that were created have ended, or all, if those are fewer. */
 void braid_parmacs_wait_for_end(long processes);
@@ -82,6 +88,27 @@ void braid_parmacs_pause_inits(braid_parmacs_pause* pauses, long count);
 void braid_parmacs_pause_set(const braid_parmacs_pause* pause);
 void braid_parmacs_pause_clear(const braid_parmacs_pause* pause);
 void braid_parmacs_pause_wait(const braid_parmacs_pause* pause);
+
+/* The same in a variable of the program, in shared memory: set while its first byte is not 0. The page goes to all that wait
+   for it, so a flag costs more. */
+void braid_parmacs_variable_init(volatile void* variable);
+void braid_parmacs_variable_set(volatile void* variable);
+void braid_parmacs_variable_clear(volatile void* variable);
+void braid_parmacs_variable_wait(const volatile void* variable);
+#ifdef __cplusplus
+#define BRAID_PARMACS_PAUSE(call, pause) braid_parmacs_pause_##call(&(pause))
+#else
+#define BRAID_PARMACS_PAUSE(call, pause)                  \
+  _Generic((pause), char                                  \
+           : braid_parmacs_variable_##call, signed char   \
+           : braid_parmacs_variable_##call, unsigned char \
+           : braid_parmacs_variable_##call, int           \
+           : braid_parmacs_variable_##call, unsigned      \
+           : braid_parmacs_variable_##call, long          \
+           : braid_parmacs_variable_##call, unsigned long \
+           : braid_parmacs_variable_##call, default       \
+           : braid_parmacs_pause_##call)(&(pause))
+#endif
 
 void braid_parmacs_semaphore_init(braid_parmacs_semaphore* semaphore, long value);
 void braid_parmacs_semaphore_post(const braid_parmacs_semaphore* semaphore);

@@ -6,6 +6,7 @@
 
 #include <bit>
 #include <cstdint>
+#include <limits>
 #include <optional>
 
 #include "dsm/once/main_once.h"
@@ -39,6 +40,22 @@ void post_job(Node& main, unsigned node, const Job& job) {
   main.semaphore_post(job_semaphore(node));
 }
 
+// WAIT_FOR_END: until `left` have ended, or all. The deferred one runs now.
+void wait_for(long left) {
+  Node main = calling_process();
+  if (created.deferred && left > 0) {
+    const Job job = *created.deferred;
+    created.deferred.reset();
+    job.function(job.argument);
+    --left;
+  }
+  for (; left > 0 && created.running > 0; --left, --created.running) main.semaphore_wait(kDoneSemaphore);
+  if (created.running == 0) created.next = 1;
+}
+void wait_for_all() {
+  wait_for(std::numeric_limits<long>::max());
+}
+
 void serve(Node& node) {
   const unsigned id = node.id();
   if (id == 0) return;  // of main()
@@ -51,11 +68,14 @@ void serve(Node& node) {
   }
 }
 
-// exit(), or the end of main(): leaves the machine if main() has waited for all.
+// exit(), or the end of main(): leaves the machine. Processes that main() has not waited for come to their end before, as they
+// would as processes of the system, unless the program has failed.
 void leave(int status, void*) {
   const Host* const host = current_host();
   if (host == nullptr || is_forked_child() || host->shape().cluster != 0 || host->current_node() != 0) return;
-  if (created.running > 0) return;  // the runtime tells that the program has ended before finish()
+  if (status != 0 && created.running > 0)
+    return;  // the runtime tells that the program has ended before finish()
+  wait_for_all();
   Node main = calling_process();
   for (unsigned node = 1; node < main.count(); ++node) post_job(main, node, {});
   joined_host("exit()").end_parallel();
@@ -152,6 +172,10 @@ void braid_parmacs_create(void (*function)(void)) {
   create(without_argument(function));
 }
 
+void braid_parmacs_create_with(void (*function)(void*), void* argument) {
+  create({function, argument});
+}
+
 void braid_parmacs_create_all(void (*function)(void), long processes) {
   create_all(without_argument(function), processes);
 }
@@ -161,17 +185,7 @@ void braid_parmacs_create_all_with(void (*function)(void*), void* argument, long
 }
 
 void braid_parmacs_wait_for_end(long processes) {
-  if (!started()) return;
-  Node main = calling_process();
-  long left = processes;
-  if (created.deferred && left > 0) {
-    const Job job = *created.deferred;
-    created.deferred.reset();
-    job.function(job.argument);
-    --left;
-  }
-  for (; left > 0 && created.running > 0; --left, --created.running) main.semaphore_wait(kDoneSemaphore);
-  if (created.running == 0) created.next = 1;
+  if (started()) wait_for(processes);
 }
 
 int braid_parmacs_self(void) {

@@ -83,6 +83,28 @@ class WithM4(Parmacs):
                     done = live(clusters, compute, "./locks", processes, *late, folder=self.folder)
                     self.assertEqual(done.stdout, f"[c0] locks of {processes} processes: right\n", done.stderr)
 
+    def test_a_program_that_leans_on_other_macro_files(self):
+        self.build("-O2", "-Werror=implicit-function-declaration", FOLDER / "chain.C.in", "-o", "chain")
+        self.assertEqual(run("./chain", 1, 60, folder=self.folder).stdout, "60 steps, 0 wrong\nall have ended\n")
+        for clusters, compute in ((1, 3), (2, 1), (2, 2), (4, 1)):
+            with self.subTest(clusters=clusters, compute=compute):
+                done = live(clusters, compute, "./chain", clusters * compute, 60, folder=self.folder)
+                self.assertRegex(done.stdout, r"^\[c0\] 60 steps, 0 wrong\n\[c\d\] all have ended\n$", done.stderr)
+
+    def test_exit_waits_for_processes_unless_the_program_has_failed(self):
+        source = """MAIN_ENV
+struct s { LOCKDEC(l) int ended; } *s;
+void f(void) { usleep(100000); LOCK(s->l) if (++s->ended == 3) printf("3 ended\\n"); UNLOCK(s->l) }
+int main(int c, char** v) { int i; s = (struct s*)G_MALLOC(sizeof *s); LOCKINIT(s->l)
+for (i = 0; i < 3; ++i) CREATE(f)
+exit(atoi(v[1])); }
+"""
+        (self.folder / "a.C.in").write_text(source)
+        self.build("a.C.in", "-o", "a")
+        for clusters in (3, 4):  # with 3, one of them has no compute node: main() runs it
+            self.assertRegex(live(clusters, 1, "./a", 0, folder=self.folder).stdout, r"^\[c\d\] 3 ended\n$")
+        self.assertIn("exited with status 5 before finish()", live(4, 1, "./a", 5, folder=self.folder, expect=5).stderr)
+
     def test_memory_is_given_back(self):
         self.build("-O2", FOLDER / "memory.C.in", "-o", "memory")
         for clusters, compute, seed in ((1, 3, 1), (2, 1, 2), (2, 2, 3)):
@@ -114,6 +136,16 @@ class WithM4(Parmacs):
         self.assertRegex(self.build(program, expect=65).stderr, "the macro MENTER is not among those")
         program.write_text("MAIN_ENV\nint main() {\n  ODDITY(1);\n  return 0;\n}\n")
         self.assertIn("ODDITY is no macro of ", self.build(program, expect=1).stderr)
+        program.write_text("MAIN_ENV\nstruct s { LOCKDEC(l) BARDEK(b) };\nWIDGET w;\n"
+                           "int main() { MAIN_INITEVN(,1) return 0; }\n")
+        errors = self.build(program, expect=1).stderr
+        for name in ("BARDEK", "WIDGET", "MAIN_INITEVN"):
+            self.assertIn(f"{name} is no macro of ", errors)
+        program.write_text("MAIN_ENV\nint main() { return 0; }\n")
+        (self.folder / "c.m4.null").write_text("define(CREATE, `{;}')\n")
+        self.assertIn("c.m4.null is a file of macros for another machine: leave it out",
+                      self.build("c.m4.null", program, expect=64).stderr)
+        self.assertIn("-m32: a program of Braid has addresses of 64 bits; leave it out", self.build("-m32", program, expect=2).stderr)
         program.write_text("MAIN_ENV\n\nint main() { return x; }\n")
         self.assertRegex(self.build(program, expect=1).stderr, r"a\.C\.in:3:\d+: error: .x. undeclared")
 
@@ -144,6 +176,9 @@ class WithM4(Parmacs):
                       self.run_wrong("BARRIER(s->other, 2)", fields="BARDEC(other)"))
         self.assertIn("GETSUB was used on a loop that was not initialised",
                       self.run_wrong("long i; GETSUB(s->loop, i, 9, 2)", fields="GSDEC(loop)"))
+        self.assertIn("SETPAUSE was used on a variable that is not in shared memory: allocate it by G_MALLOC",
+                      self.run_wrong("SETPAUSE(i)", before_all="int i;"))
+        self.assertIn("WAITPAUSE waits for ever", self.run_wrong("", fields="char c;", before="WAITPAUSE(s->c)"))
         self.assertRegex(self.run_wrong("UNLOCK(s->l)"), r"unlock.*0x7e9[0-9a-f]{9}")
         self.assertIn("SEMAINIT was called with -1", self.run_wrong("SEMAINIT(s->many, -1)", fields="SEMADEC(many)"))
         self.assertIn("CREATE was called 2 times, and 1 are free", self.run_wrong("BARRIER(s->b, 2)", processes=3))
@@ -182,6 +217,13 @@ class Simulated(Parmacs):
             self.assertEqual(simulated(2, 2, "./locks", 4, *late, folder=self.folder)[1], "locks of 4 processes: right\n")
         self.assertEqual(simulated(2, 2, "./memory", 4, 5, folder=self.folder, options=("--heap-mib", 16))[1],
                          "memory of 4 processes, seed 5: 0 wrong\n")
+
+    def test_a_program_that_leans_on_other_macro_files(self):
+        self.build(FOLDER / "chain.C.in", "-o", "chain")
+        for clusters, compute in ((1, 1), (2, 2), (16, 1)):
+            with self.subTest(clusters=clusters, compute=compute):
+                _, output, errors = simulated(clusters, compute, "./chain", clusters * compute, 60, folder=self.folder)
+                self.assertEqual((output, errors), ("60 steps, 0 wrong\nall have ended\n", ""))
 
     def test_kernels_on_many_clusters_compute_what_one_computes(self):
         for name in ("relax", "sort"):
