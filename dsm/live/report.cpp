@@ -113,7 +113,9 @@ std::string report_json(std::uint16_t cluster, const char* protection, Duration 
                                {"syncs_ns", n.times.syncs_ns}});
   }
   report["page_bytes"] = page_length().bytes();
-  report["costly_pages"] = costly_pages(nodes);
+  auto& pages = report["costly_pages"] = costly_pages(nodes);
+  // Then the cluster may have waited for pages that are not among them.
+  report["costly_pages_full"] = pages.size() == kReported;
   report["costly_locks"] = costly_locks(nodes);
   auto& cluster_counts = report["cluster_counts"] = Json::object();
   for_each_count(c, [&](const char* name, std::uint64_t value) { cluster_counts[name] = value; });

@@ -46,6 +46,34 @@ TEST(Costs, OneWriterOrNoneIsSharedByReaders) {
   EXPECT_EQ(sharing_of({page("[0, 2040]")}), Sharing::kOneCluster);
 }
 
+// Each cluster tells of some pages of many: one that is among those of one cluster only may be another's, too.
+TEST(Costs, PageOfOneClusterIsNotKnownToBeItsOwnWhileAnotherHasMoreThanItTells) {
+  const auto cluster = [](std::initializer_list<unsigned> pages, bool full) {
+    Json json = page("[0, 2040]");
+    const Json given = json["costly_pages"][0];
+    json["costly_pages"] = Json::array();
+    for (const unsigned p : pages) {
+      json["costly_pages"].push_back(given);
+      json["costly_pages"].back()["page"] = p;
+    }
+    json["costly_pages_full"] = full;
+    return json;
+  };
+  const auto sharing = [](const std::vector<Json>& clusters) {
+    return costs_of(clusters).memory.front().sharing;
+  };
+  EXPECT_EQ(sharing({cluster({1, 2, 3}, true), cluster({4, 5, 6}, true)}), Sharing::kUnknown);
+  EXPECT_EQ(sharing({cluster({1, 2, 3}, true), cluster({4}, false)}), Sharing::kOneCluster)
+      << "1 to 3 are not the other's";
+  EXPECT_EQ(sharing({cluster({1, 2, 3}, false), cluster({4}, false)}), Sharing::kOneCluster);
+  EXPECT_EQ(sharing({cluster({1, 2, 3}, true), cluster({3, 4, 5}, true)}), Sharing::kSamePlaces)
+      << "the page of which it is known speaks for the others";
+  const std::vector<Json> unknown = {cluster({1}, true), cluster({2}, true)};
+  EXPECT_THAT(
+      advice(costs_of(unknown), unknown, Duration::ms(1000)),
+      AllOf(HasSubstr("use fewer pages of the memory of f() at f.cpp:2"), HasSubstr("a smaller input")));
+}
+
 TEST(Costs, PagesOfOnePlaceAreAddedAndTheCostliestComesFirst) {
   std::vector<Json> clusters(2, Json::object());
   for (unsigned k = 0; k < 2; ++k) {

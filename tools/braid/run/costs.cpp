@@ -63,8 +63,14 @@ Json json_of(const std::optional<ByteRange>& bytes) {
   return bytes ? Json::array({bytes->first, bytes->second}) : Json();
 }
 
+bool is_full(const Json& cluster) {
+  const auto it = cluster.is_object() ? cluster.find("costly_pages_full") : cluster.end();
+  return it != cluster.end() && it->is_boolean() && it->get<bool>();
+}
+
 std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
   std::map<std::uint64_t, CostlyPage> pages;
+  const auto full = static_cast<std::size_t>(std::count_if(clusters.begin(), clusters.end(), is_full));
   for (std::uint32_t k = 0; k < clusters.size(); ++k) {
     for_each_object(clusters[k], "costly_pages", [&](const Json& given) {
       CostlyPage& page = pages[count_in(given, "page")];
@@ -82,7 +88,14 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
     });
   }
   std::vector<CostlyPage> list;
-  for (auto& [id, page] : pages) list.push_back(std::move(page));
+  for (auto& [id, page] : pages) {
+    const auto told =
+        static_cast<std::size_t>(std::count_if(page.uses.begin(), page.uses.end(), [&](const PageUse& use) {
+          return is_full(clusters[use.cluster]);
+        }));
+    page.may_have_other_uses = told < full;
+    list.push_back(std::move(page));
+  }
   std::stable_sort(list.begin(), list.end(),
                    [](const CostlyPage& a, const CostlyPage& b) { return a.faults_ns > b.faults_ns; });
   return list;
@@ -91,7 +104,7 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
 std::vector<CostlyMemory> memory_of(const std::vector<CostlyPage>& pages) {
   struct Sum {
     CostlyMemory memory;
-    std::array<std::uint64_t, 4> ns_of_sharing{};
+    std::array<std::uint64_t, 5> ns_of_sharing{};
   };
   std::map<std::string, Sum> sums;
   for (const CostlyPage& page : pages) {
@@ -107,8 +120,10 @@ std::vector<CostlyMemory> memory_of(const std::vector<CostlyPage>& pages) {
   }
   std::vector<CostlyMemory> list;
   for (auto& [place, sum] : sums) {
-    const auto most = std::max_element(sum.ns_of_sharing.begin(), sum.ns_of_sharing.end());
-    sum.memory.sharing = static_cast<Sharing>(most - sum.ns_of_sharing.begin());
+    const auto unknown = sum.ns_of_sharing.begin() + static_cast<std::size_t>(Sharing::kUnknown);
+    const auto most = std::max_element(sum.ns_of_sharing.begin(), unknown);
+    sum.memory.sharing = *most == 0 && *unknown > 0 ? Sharing::kUnknown
+                                                    : static_cast<Sharing>(most - sum.ns_of_sharing.begin());
     list.push_back(sum.memory);
   }
   std::stable_sort(list.begin(), list.end(),
@@ -194,6 +209,11 @@ std::string advice_for(const CostlyMemory& memory, std::uint64_t page_bytes) {
       return fmt::format(
           "give each cluster whole pages ({} bytes, aligned) in the memory of {}: clusters write different bytes of the same pages",
           page_bytes, name);
+    case Sharing::kUnknown:
+      return fmt::format(
+          "use fewer pages of the memory of {} in several clusters; how these share them a run with a smaller input tells: "
+          "there are more pages than reports hold",
+          name);
   }
   return {};
 }
@@ -210,7 +230,7 @@ Sharing CostlyPage::sharing() const {
   for (const PageUse& use : uses) {
     if (use.write_faults > 0 && use.written) writers.push_back(&use);
   }
-  if (uses.size() < 2) return Sharing::kOneCluster;
+  if (uses.size() < 2) return may_have_other_uses ? Sharing::kUnknown : Sharing::kOneCluster;
   if (writers.size() < 2) return Sharing::kReaders;
   std::sort(writers.begin(), writers.end(),
             [](const PageUse* a, const PageUse* b) { return *a->written < *b->written; });
@@ -238,6 +258,8 @@ std::string to_string(Sharing sharing) {
       return "several writers";
     case Sharing::kOtherPlaces:
       return "several writers, each in other bytes";
+    case Sharing::kUnknown:
+      return "not known";
   }
   return {};
 }

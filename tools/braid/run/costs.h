@@ -30,6 +30,7 @@ enum class Sharing : std::uint8_t {
   kReaders,      // several, but at most one of them wrote
   kSamePlaces,   // several clusters wrote, and some of them the same bytes
   kOtherPlaces,  // several clusters wrote, each in bytes of its own: false sharing
+  kUnknown,      // one cluster has told of it, and another had to wait for more pages than it told of
 };
 
 struct CostlyPage {
@@ -39,6 +40,7 @@ struct CostlyPage {
   // "solve() at solve.cpp:12", which allocated it, or "global table"; empty: not known
   std::string place;
   std::uint64_t bytes = 0;
+  bool may_have_other_uses = false;
   Sharing sharing() const;
 };
 
@@ -47,7 +49,7 @@ struct CostlyMemory {
   std::string place;
   std::uint64_t faults_ns = 0, read_faults = 0, write_faults = 0;
   std::uint64_t pages = 0;
-  Sharing sharing{};  // of the pages that cost most
+  Sharing sharing{};  // of the pages of which it is known, those that cost most
 };
 
 struct CostlyLock {
