@@ -124,6 +124,29 @@ TEST(Report, TellsHowPacketsWereProtected) {
   EXPECT_THAT(render_text(report), Not(HasSubstr("handshakes"))) << "they are in every run";
 }
 
+TEST(Report, SaysThatAProgramUsedNothingOfBraid) {
+  RunReport report = made_up();
+  for (ClusterReport& cluster : report.clusters) {
+    cluster.application_report.clear();
+    cluster.proxies = {{{"messages_sent", 2}, {"control.sent", 2}}, {{"messages_sent", 0}}};
+  }
+  EXPECT_THAT(render_text(report),
+              HasSubstr("used nothing of Braid: build a pthread program by 'braid-cc --pthreads'"));
+
+  RunReport sends_messages = report;
+  sends_messages.clusters[1].proxies[1] = {{"messages_sent", 1}, {"messages.sent", 1}};
+  RunReport shares_memory = report;
+  shares_memory.clusters[0].application_report = "{}";
+  RunReport fails = report;
+  fails.status = 1;
+  RunReport of_one_cluster = report;
+  of_one_cluster.clusters.pop_back();
+  RunReport never_started = report;
+  for (ClusterReport& cluster : never_started.clusters) cluster.application = 0;
+  for (const RunReport& other : {sends_messages, shares_memory, fails, of_one_cluster, never_started})
+    EXPECT_THAT(render_text(other), Not(HasSubstr("used nothing of Braid")));
+}
+
 TEST(Report, RunThatNeverStartedHasAReport) {
   RunReport report;
   report.command = {"jacobi"};

@@ -234,6 +234,19 @@ std::string keylog_warning(const RunReport& report) {
       report.config.security.keylog, is_of_hosts ? ".cluster<k> on its hosts" : "");
 }
 
+// The program was run as often as there are clusters, and no process of it had to do with another: it gave no report, which
+// shared memory does, and its proxies sent only what daemons tell each other.
+bool used_nothing(const RunReport& report) {
+  const auto alone = [](const ClusterReport& cluster) {
+    return cluster.application != 0 && cluster.application_report.empty() && !cluster.proxies.empty() &&
+           std::all_of(cluster.proxies.begin(), cluster.proxies.end(), [](const CounterValues& c) {
+             return value_of(c, "messages_sent") == value_of(c, "control.sent");
+           });
+  };
+  return report.status == 0 && report.failure.empty() && report.clusters.size() > 1 &&
+         std::all_of(report.clusters.begin(), report.clusters.end(), alone);
+}
+
 std::string machine(const settings::RunConfig& c) {
   return fmt::format("{} of {} and {}, wire {}, dispatch {}", counted(c.clusters, "cluster"),
                      counted(c.compute, "compute node"), counted(c.proxies, "proxy", "proxies"),
@@ -289,6 +302,10 @@ std::string render_text(const RunReport& report) {
     text += fmt::format("braid: {}\n", help);
   if (const std::string names = warning(globals_of(parsed)); !names.empty())
     text += fmt::format("braid: {}\n", names);
+  if (used_nothing(report))
+    text +=
+        "braid: the program ran once for each cluster and used nothing of Braid: build a pthread program by 'braid-cc --pthreads', one with "
+        "PARMACS macros by 'braid parmacs', and see docs/PROGRAMS.md\n";
   text +=
       fmt::format("braid: ran {:.3f} s after {:.3f} s of starting; status {}{}\n", report.run_time.s(),
                   report.start_time.s(), report.status, report.failure.empty() ? "" : ": " + report.failure);
