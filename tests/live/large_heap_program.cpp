@@ -1,4 +1,5 @@
-// Uses a little of a large heap, and prints how much memory its process has then.
+// Uses a little of a large heap, and prints how much memory its process has then, without the pages of the program's and libraries' files: it
+// depends on the kernel how many of those are mapped.
 //
 //   large_heap_program MEBIBYTES_ALLOCATED MEBIBYTES_USED block|cyclic|on|first-touch
 #include <cstdio>
@@ -56,6 +57,7 @@ int main(int argc, char** argv) {
     }
   });
   std::printf("allocated in %.3f s, then shared %lu KiB; at the end %lu KiB, of these shared %lu KiB\n",
-              allocated, after_allocation, memory_in("VmRSS:"), memory_in("RssShmem:"));
+              allocated, after_allocation, memory_in("RssAnon:") + memory_in("RssShmem:"),
+              memory_in("RssShmem:"));
   return finish(wrong == 0 ? 0 : 1);
 }
