@@ -17,6 +17,9 @@ namespace {
 // Rings and frames of each direction. What arrives while the proxy does not run must fit: the windows of several peers.
 constexpr std::uint32_t kReceiving = 2048;
 constexpr std::uint32_t kSending = 512;
+// Places in the rings to the kernel for each frame. The kernel delivers a frame, or tells that it is sent, before it tells that the place is
+// free from which it took it (xsk_flush(), __xsk_generic_xmit()); so a frame may come back while the ring still seems to hold it.
+constexpr std::uint32_t kRingPlaces = 2;
 // In front of what arrives (XDP_PACKET_HEADROOM).
 constexpr std::uint32_t kHeadroom = 256;
 // How often a burst is tried: the kernel sends 32 frames a call, and a call ends at a frame that the interface refuses.
@@ -91,7 +94,7 @@ Result<void> XdpQueue::make_memory() {
   if (memory == MAP_FAILED) return error("{} bytes of memory: {}", bytes, std::strerror(errno));
   memory_ = static_cast<std::byte*>(memory);
   xsk_umem_config config{};
-  config.fill_size = kReceiving;
+  config.fill_size = kRingPlaces * kReceiving;
   config.comp_size = kSending;
   config.frame_size = stride_;
   const int status = ::xsk_umem__create(&shared_, memory_, bytes, &fill_, &completed_, &config);
@@ -111,7 +114,7 @@ Result<void> XdpQueue::make_memory() {
 Result<void> XdpQueue::make_socket() {
   xsk_socket_config config{};
   config.rx_size = kReceiving;
-  config.tx_size = kSending;
+  config.tx_size = kRingPlaces * kSending;
   config.libxdp_flags = XSK_LIBXDP_FLAGS__INHIBIT_PROG_LOAD;
   config.bind_flags = XDP_USE_NEED_WAKEUP;  // and without a copy where the driver can
   int status = -EBUSY;
@@ -127,7 +130,7 @@ Result<void> XdpQueue::make_socket() {
 
 void XdpQueue::give_back_lent() {
   std::uint32_t at = 0;
-  // The ring has a place for every frame.
+  // There is a place: see kRingPlaces.
   const std::uint32_t reserved =
       ::xsk_ring_prod__reserve(&fill_, static_cast<std::uint32_t>(lent_count_), &at);
   CHECK_EQ(reserved, lent_count_);
@@ -190,7 +193,7 @@ void XdpQueue::commit(std::span<const TxFrame> frames) {
     }
     --free_count_;
     std::uint32_t at = 0;
-    // The ring has a place for every frame.
+    // There is a place: see kRingPlaces.
     const std::uint32_t reserved = ::xsk_ring_prod__reserve(&sending_, 1, &at);
     CHECK_EQ(reserved, 1u);
     *::xsk_ring_prod__tx_desc(&sending_, at) = {.addr = place, .len = frame.length, .options = 0};
