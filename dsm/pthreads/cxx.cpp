@@ -21,18 +21,6 @@
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
-extern "C" {
-int WRAPPED(pthread_create)(pthread_t*, const pthread_attr_t*, void* (*)(void*), void*);
-int WRAPPED(pthread_join)(pthread_t, void**);
-int WRAPPED(pthread_detach)(pthread_t);
-int WRAPPED(pthread_cond_init)(pthread_cond_t*, const pthread_condattr_t*);
-int WRAPPED(pthread_cond_destroy)(pthread_cond_t*);
-int WRAPPED(pthread_cond_wait)(pthread_cond_t*, pthread_mutex_t*);
-int WRAPPED(pthread_cond_signal)(pthread_cond_t*);
-int WRAPPED(pthread_cond_broadcast)(pthread_cond_t*);
-int WRAPPED(pthread_mutex_unlock)(pthread_mutex_t*);
-}
-
 namespace {
 
 static_assert(sizeof(std::thread) == sizeof(pthread_t));

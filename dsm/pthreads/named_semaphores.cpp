@@ -12,12 +12,6 @@
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
-extern "C" {
-int WRAPPED(sem_init)(sem_t* semaphore, int, unsigned value);
-void* WRAPPED(malloc)(std::size_t bytes);
-void WRAPPED(free)(void* memory);
-}
-
 namespace braid::dsm::pthreads {
 
 // kNumbersLock, but for the semaphore itself.
@@ -76,7 +70,7 @@ bool close(NamedSemaphore& semaphore) {
   return --semaphore.opened == 0 && !semaphore.listed;
 }
 
-// What is to be freed, if anything.
+// The semaphore, if nobody has it open: then the caller frees it. nullptr: somebody has, or, with an error number, there is none.
 NamedSemaphore* unlink(const char* name, int* error_number) {
   const Guard guard(kNumbersLock);
   NamedSemaphore** const at = find(name);

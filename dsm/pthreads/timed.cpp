@@ -1,10 +1,12 @@
 // Linked if the program calls one of these: conditions that may be given up have their state in memory.
-#include <errno.h>
 #include <pthread.h>
 #include <threads.h>
 #include <time.h>
 
+#include "dsm/pthreads/c11.h"
 #include "dsm/pthreads/wrapped.h"
+
+using braid::dsm::pthreads::c11_result_of;
 
 extern "C" {
 
@@ -21,9 +23,8 @@ int WRAPPED(pthread_cond_clockwait)(pthread_cond_t* condition, pthread_mutex_t* 
 }
 
 int WRAPPED(cnd_timedwait)(cnd_t* condition, mtx_t* mutex, const timespec* until) {
-  const int error_number = braid_pthreads_cond_timedwait(reinterpret_cast<pthread_cond_t*>(condition),
-                                                         reinterpret_cast<pthread_mutex_t*>(mutex), until);
-  return error_number == 0 ? thrd_success : error_number == ETIMEDOUT ? thrd_timedout : thrd_error;
+  return c11_result_of(braid_pthreads_cond_timedwait(reinterpret_cast<pthread_cond_t*>(condition),
+                                                     reinterpret_cast<pthread_mutex_t*>(mutex), until));
 }
 
 }  // extern "C"

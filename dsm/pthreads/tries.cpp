@@ -1,10 +1,12 @@
 // Linked if the program calls one of these: mutexes that may be given up have their state in memory.
-#include <errno.h>
 #include <pthread.h>
 #include <threads.h>
 #include <time.h>
 
+#include "dsm/pthreads/c11.h"
 #include "dsm/pthreads/wrapped.h"
+
+using braid::dsm::pthreads::c11_result_of;
 
 extern "C" {
 
@@ -22,13 +24,11 @@ int WRAPPED(pthread_mutex_clocklock)(pthread_mutex_t* mutex, clockid_t clock, co
 }
 
 int WRAPPED(mtx_trylock)(mtx_t* mutex) {
-  const int error_number = braid_pthreads_mutex_trylock(reinterpret_cast<pthread_mutex_t*>(mutex));
-  return error_number == 0 ? thrd_success : error_number == EBUSY ? thrd_busy : thrd_error;
+  return c11_result_of(braid_pthreads_mutex_trylock(reinterpret_cast<pthread_mutex_t*>(mutex)));
 }
 int WRAPPED(mtx_timedlock)(mtx_t* mutex, const timespec* until) {
-  const int error_number =
-      braid_pthreads_mutex_clocklock(reinterpret_cast<pthread_mutex_t*>(mutex), CLOCK_REALTIME, until);
-  return error_number == 0 ? thrd_success : error_number == ETIMEDOUT ? thrd_timedout : thrd_error;
+  return c11_result_of(
+      braid_pthreads_mutex_clocklock(reinterpret_cast<pthread_mutex_t*>(mutex), CLOCK_REALTIME, until));
 }
 
 }  // extern "C"

@@ -3,12 +3,39 @@
 #pragma once
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <time.h>
 
 #include <cstddef>
 #include <cstdint>
 
 #define WRAPPED(name) __wrap_##name
+
+// What other calls are made of.
+extern "C" {
+int WRAPPED(pthread_create)(pthread_t* name, const pthread_attr_t* attributes, void* (*function)(void*),
+                            void* argument);
+int WRAPPED(pthread_join)(pthread_t name, void** result);
+int WRAPPED(pthread_detach)(pthread_t name);
+[[noreturn]] void WRAPPED(pthread_exit)(void* result);
+pthread_t WRAPPED(pthread_self)();
+int WRAPPED(pthread_mutex_init)(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes);
+int WRAPPED(pthread_mutex_lock)(pthread_mutex_t* mutex);
+int WRAPPED(pthread_mutex_unlock)(pthread_mutex_t* mutex);
+int WRAPPED(pthread_cond_init)(pthread_cond_t* condition, const pthread_condattr_t* attributes);
+int WRAPPED(pthread_cond_destroy)(pthread_cond_t* condition);
+int WRAPPED(pthread_cond_wait)(pthread_cond_t* condition, pthread_mutex_t* mutex);
+int WRAPPED(pthread_cond_signal)(pthread_cond_t* condition);
+int WRAPPED(pthread_cond_broadcast)(pthread_cond_t* condition);
+int WRAPPED(pthread_once)(pthread_once_t* once, void (*function)());
+int WRAPPED(pthread_key_create)(pthread_key_t* key, void (*destructor)(void*));
+int WRAPPED(pthread_key_delete)(pthread_key_t key);
+int WRAPPED(pthread_setspecific)(pthread_key_t key, const void* value);
+void* WRAPPED(pthread_getspecific)(pthread_key_t key);
+int WRAPPED(sem_init)(sem_t* semaphore, int across_processes, unsigned value);
+void* WRAPPED(malloc)(std::size_t bytes);
+void WRAPPED(free)(void* memory);
+}
 
 // What files that are linked only if the program calls it (tries.cpp, timed.cpp, new.cpp) call.
 extern "C" {
