@@ -87,9 +87,6 @@ const void* name_of(const braid_parmacs_semaphore* semaphore, const char* macro)
 
 // --- Pauses in variables: under the lock, and with the condition, of the address that they lie at.
 
-volatile char& byte_of(volatile void* variable) {
-  return *static_cast<volatile char*>(variable);
-}
 const void* name_of(const volatile void* variable, const char* macro) {
   const auto address = reinterpret_cast<std::uintptr_t>(variable) / kAddressBytes * kAddressBytes;
   const void* const name = reinterpret_cast<const void*>(address);  // NOLINT
@@ -99,13 +96,14 @@ const void* name_of(const volatile void* variable, const char* macro) {
 }
 void change_variable(volatile void* variable, char value, const char* macro) {
   const void* const name = name_of(variable, macro);
+  volatile char& byte = *static_cast<volatile char*>(variable);
   if (!started()) {
-    byte_of(variable) = value;
+    byte = value;
     return;
   }
   Node node = calling_process();
   const LockGuardAt guard(node, name);
-  byte_of(variable) = value;
+  byte = value;
   if (value != 0) node.condition_broadcast_at(name);
 }
 

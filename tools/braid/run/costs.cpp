@@ -70,7 +70,9 @@ bool is_full(const Json& cluster) {
 
 std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
   std::map<std::uint64_t, CostlyPage> pages;
-  const auto full = static_cast<std::size_t>(std::count_if(clusters.begin(), clusters.end(), is_full));
+  std::vector<bool> full;
+  for (const Json& cluster : clusters) full.push_back(is_full(cluster));
+  const auto all_full = std::count(full.begin(), full.end(), true);
   for (std::uint32_t k = 0; k < clusters.size(); ++k) {
     for_each_object(clusters[k], "costly_pages", [&](const Json& given) {
       CostlyPage& page = pages[count_in(given, "page")];
@@ -89,11 +91,9 @@ std::vector<CostlyPage> pages_of(std::span<const Json> clusters) {
   }
   std::vector<CostlyPage> list;
   for (auto& [id, page] : pages) {
-    const auto told =
-        static_cast<std::size_t>(std::count_if(page.uses.begin(), page.uses.end(), [&](const PageUse& use) {
-          return is_full(clusters[use.cluster]);
-        }));
-    page.may_have_other_uses = told < full;
+    const auto told = std::count_if(page.uses.begin(), page.uses.end(),
+                                    [&](const PageUse& use) { return full[use.cluster]; });
+    page.may_have_other_uses = told < all_full;
     list.push_back(std::move(page));
   }
   std::stable_sort(list.begin(), list.end(),
