@@ -12,8 +12,8 @@ namespace braid {
 
 class Crowding {
  public:
-  // Longer than a proxy's turn, also where system calls and faults take ten times as long as elsewhere; as long as the turns
-  // that a program's threads ask for (docs/decisions/0045).
+  // As long as the turns that a program's threads ask for. 100 us made runs slower where the kernel's work takes long
+  // (docs/decisions/0045).
   static constexpr Duration kLongYield = 500_us;
   static constexpr int kCrowdedWaits = 32;
 
