@@ -107,9 +107,16 @@ if(BRAID_SANITIZE STREQUAL "thread")
   add_custom_target(tests_of_threads)
 endif()
 
+# In the environment of CMake: OFF leaves out the tests that start no process and that AddressSanitizer's run has, too.
+set(BRAID_UNIT_TESTS ON)
+if(DEFINED ENV{BRAID_UNIT_TESTS})
+  set(BRAID_UNIT_TESTS $ENV{BRAID_UNIT_TESTS})
+endif()
+
 # braid_test(name SOURCES... [DEPENDS targets...] [LABELS labels...]): a GoogleTest binary; each of its tests is one of
 # ctest's, named after the binary too, so that equal names in two binaries stay two tests. Label `live`: it starts
-# processes or measures time, so nothing else runs beside it. What a sanitizer's run leaves out is built when it is named.
+# processes or measures time, so nothing else runs beside it. What a sanitizer's run or BRAID_UNIT_TESTS leaves out is built
+# when it is named.
 function(braid_test name)
   cmake_parse_arguments(arg "" "" "DEPENDS;LABELS" ${ARGN})
   # Files of C are objects of their own, because a target with such files cannot reuse what is precompiled for C++.
@@ -131,7 +138,8 @@ function(braid_test name)
   endif()
   if(BRAID_SANITIZE STREQUAL "thread" AND "threads" IN_LIST arg_LABELS)
     add_dependencies(tests_of_threads ${name})
-  elseif(BRAID_SANITIZE STREQUAL "thread" OR (BRAID_SANITIZE AND "no-asan" IN_LIST arg_LABELS))
+  elseif(BRAID_SANITIZE STREQUAL "thread" OR (BRAID_SANITIZE AND "no-asan" IN_LIST arg_LABELS) OR
+         NOT (BRAID_UNIT_TESTS OR "live" IN_LIST arg_LABELS OR "no-asan" IN_LIST arg_LABELS))
     set_property(TARGET ${name} PROPERTY EXCLUDE_FROM_ALL TRUE)
     return()
   endif()

@@ -7,9 +7,10 @@ The flags are those of the compile command nearest to the header in BUILD/compil
 build folder is needed (build/release by default), a built one is not. Exit status 0: all compile; 1: the headers named
 on the output do not; 2: the check could not run.
 
-Most of the time would go into reading the standard library once for each header. So what a header includes of STANDARD, itself or through
-headers of the project, comes precompiled where many others include the same. That hides nothing: what it
-precompiles the header includes anyway, and a header that it reaches is checked with what that one includes.
+Most of the time would go into reading the same again for each header. So headers are read in chains, one compiler for each: a header
+comes after others only if it includes them and all that they include. And what the first of a chain includes of STANDARD, itself or
+through headers of the project, comes precompiled where many others include the same. Neither hides anything: what was read
+before a header is what it includes anyway. The headers of a chain that does not compile are compiled one by one.
 """
 
 import argparse
@@ -91,10 +92,54 @@ class Flags:
         return [compiler, *flags, *includes, "-fsyntax-only"]
 
 
+class Included:
+    """What a header includes, itself or through headers of the project: those as paths from the root, others as they are written."""
+
+    def __init__(self, root):
+        self._root = root
+
+    @functools.cache
+    def __call__(self, header):
+        result = set()
+        for kind, name in INCLUDE.findall((self._root / header).read_text()):
+            files = [pathlib.Path(name), header.parent / name] if kind == '"' else []
+            file = next((f for f in files if f != header and (self._root / f).is_file()), None)
+            result |= {name} if file is None else {file} | self(file)
+        return frozenset(result)
+
+
+def chains_of(headers, included):
+    """Splits headers into as few lists as possible in which each header includes the one before it, and all that this one includes.
+    (Kuhn's matching: each header gets at most one that follows it.)"""
+    order = sorted(headers, key=lambda header: (len(included(header)), header))
+    followers = {header: [other for other in order if included(header) | {header} <= included(other)] for header in order}
+    before = {}  # header -> the one before it in its chain
+
+    def place(header, tried):
+        for other in followers[header]:
+            if other not in tried:
+                tried.add(other)
+                if other not in before or place(before[other], tried):
+                    before[other] = header
+                    return True
+        return False
+
+    for header in order:
+        place(header, set())
+    after = {header: other for other, header in before.items()}
+    chains = []
+    for header in order:
+        if header not in before:
+            chains.append([header])
+            while chains[-1][-1] in after:
+                chains[-1].append(after[chains[-1][-1]])
+    return chains
+
+
 class Standard:
     """What headers include of STANDARD, precompiled in a folder where it is worth it."""
 
-    def __init__(self, root, flags, headers, folder):
+    def __init__(self, root, included, flags, headers, folder):
         self._root = root
         self._folder = folder
         self.best = dict.fromkeys(headers, frozenset())  # header -> what comes precompiled
@@ -103,20 +148,7 @@ class Standard:
         for header in headers:
             by_command[tuple(flags.command(header))].append(header)
         for command, group in by_command.items():
-            self._choose(command, {header: self._included(header) for header in group})
-
-    @functools.cache
-    def _included(self, header):
-        names = set()
-        for kind, name in INCLUDE.findall((self._root / header).read_text()):
-            if kind == "<":
-                names |= {name} & STANDARD.keys()
-                continue
-            for file in (pathlib.Path(name), header.parent / name):
-                if (self._root / file).is_file() and file != header:
-                    names |= self._included(file)
-                    break
-        return frozenset(names)
+            self._choose(command, {header: frozenset(included(header) & STANDARD.keys()) for header in group})
 
     def _choose(self, command, included):
         """Takes what saves most, again and again, while that is more than it costs."""
@@ -148,18 +180,25 @@ class Standard:
         list(pool.map(one, self._files.items()))
 
     def words(self, command, header):
-        """Those that the command needs to take them."""
-        file = self._files.get((tuple(command), self.best[header]))
+        """Those that the command needs to take them; none for a header that is no chain's first."""
+        file = self._files.get((tuple(command), self.best.get(header)))
         return ["-include", str(file)] if file else []
 
 
-def compiles_alone(root, flags, standard, header):
-    """None, or the compiler's messages. The header is included twice, to find missing guards too."""
-    text = f'#include "{header.as_posix()}"\n' * 2
-    command = flags.command(header)
-    done = subprocess.run([*command, *standard.words(command, header), "-x", "c++", "-"], input=text, cwd=root, capture_output=True,
+def compiles(root, flags, standard, chain):
+    """None, or the compiler's messages. Each header is included twice, to find missing guards too."""
+    text = "".join(f'#include "{header.as_posix()}"\n' * 2 for header in chain)
+    command = flags.command(chain[0])
+    done = subprocess.run([*command, *standard.words(command, chain[0]), "-x", "c++", "-"], input=text, cwd=root, capture_output=True,
                           text=True, check=False)
     return None if done.returncode == 0 else done.stderr
+
+
+def compile_alone(root, flags, standard, chain):
+    """Of each header of the chain: None, or the compiler's messages."""
+    if compiles(root, flags, standard, chain) is None:
+        return [(header, None) for header in chain]
+    return [(header, compiles(root, flags, standard, [header])) for header in chain]
 
 
 def main():
@@ -186,12 +225,18 @@ def main():
 
     bad = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
-        standard = Standard(args.root, flags, headers, pathlib.Path(folder))
+        included = Included(args.root)
+        by_command = collections.defaultdict(list)
+        for header in headers:
+            by_command[tuple(flags.command(header))].append(header)
+        chains = [chain for group in by_command.values() for chain in chains_of(group, included)]
+        standard = Standard(args.root, included, flags, [chain[0] for chain in chains], pathlib.Path(folder))
         standard.precompile(pool)
-        for header, messages in zip(headers, pool.map(lambda h: compiles_alone(args.root, flags, standard, h), headers)):
-            if messages is not None:
-                bad += 1
-                print(f"{header}: does not compile alone:\n{messages}")
+        for results in pool.map(lambda chain: compile_alone(args.root, flags, standard, chain), chains):
+            for header, messages in results:
+                if messages is not None:
+                    bad += 1
+                    print(f"{header}: does not compile alone:\n{messages}")
     print(f"check_headers: {len(headers)} headers, {bad} do not compile alone")
     return 1 if bad else 0
 

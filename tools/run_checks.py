@@ -8,12 +8,16 @@ skipped. Each test of ctest counts as one, each check and each build as one. Exi
 
 While a preset is tested, the next ones are built with what the tests leave of the processors: most tests that start processes
 wait more than they compute. What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): all but
-`no-asan`, only `threads`. A test labelled `live` runs alone.
+`no-asan`, only `threads`. A test labelled `live` runs alone. Of the others, those of one GoogleTest program run in one process of it,
+because to start a process takes longer than most of them; ctest starts one for each test. What starts no process is tested once,
+where more is noticed: in AddressSanitizer's build. --full tests it in the release build, too.
 """
 
 import argparse
+import collections
 import concurrent.futures
 import dataclasses
+import json
 import os
 import pathlib
 import platform
@@ -73,13 +77,16 @@ FULL_CHECKS = [
 
 # How long each fuzzer of tests/fuzz searches, two at a time, from its kept inputs. The seed is the same at every commit,
 # so that a failure is caused by the commit; a long search takes a random seed (0).
-FUZZ_SECONDS, FUZZ_SEED = 45, 1
+FUZZ_SECONDS, FUZZ_SEED = 30, 1
 FULL_FUZZ_SECONDS, FULL_FUZZ_SEED = 600, 0
 # The longest input, in bytes: some 100 operations. Longer ones of these two cost time and reach nothing more.
 FUZZ_MAX_BYTES, FUZZ_MAX_BYTES_OF = 600, {"handshake": 300, "sealed": 300, "engine": 400}
 
 # Without a heap frame for each call: the preset asan runs the kept inputs with them.
 FUZZ_OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0:strict_string_checks=1"}
+
+# How long all tests of a GoogleTest program may take together.
+LONGEST_PROGRAM_SECONDS = 900
 
 # The end of the output repeats this much of the output of failed tests.
 MOST_FAILURES_SHOWN = 8
@@ -123,6 +130,20 @@ class Tally:
             else:
                 self.failed.append(name)
                 self.output[name] = case.findtext("system-out") or ""
+        return len(cases)
+
+    def add_googletest(self, prefix, text):
+        """Adds the results that a GoogleTest program wrote with --gtest_output; returns how many tests there were."""
+        cases = xml.etree.ElementTree.fromstring(text).findall(".//testcase")
+        for case in cases:
+            name = f"{prefix}.{case.get('classname')}.{case.get('name')}"
+            if case.find("failure") is not None:
+                self.failed.append(name)
+                self.output[name] = "\n".join(failure.get("message", "") for failure in case.findall("failure"))
+            elif case.get("result") == "skipped":
+                self.skipped.append(name)
+            elif case.get("status") == "run":
+                self.passed += 1
         return len(cases)
 
     def closing_line(self):
@@ -221,30 +242,29 @@ class Run:
         self.times = []  # (what, seconds)
         self.environment = {**SANITIZER_OPTIONS, **os.environ}
 
-    def command(self, what, words):
+    def command(self, what, words, more_environment=None):
         """Runs a command, which inherits our output; returns its exit status."""
         print(f"\n=== {what}: {' '.join(words)}", flush=True)
         start = time.monotonic()
         try:
-            status = subprocess.run(
-                words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, check=False
-            ).returncode
+            status = subprocess.run(words, cwd=self.root, env={**self.environment, **(more_environment or {})},
+                                    stdin=subprocess.DEVNULL, check=False).returncode
         except OSError as problem:
             print(f"{words[0]}: {problem.strerror}", flush=True)
             status = 127
         self.times.append((what, time.monotonic() - start))
         return status
 
-    def check(self, what, words):
+    def check(self, what, words, more_environment=None):
         """Runs a check that counts as one. A path among the words is relative to the tree."""
         program = self.root / words[0]
         words = [str(program) if program.is_file() else words[0], *words[1:]]
-        ok = self.command(what, words) == 0
+        ok = self.command(what, words, more_environment) == 0
         self.tally.add(what, ok)
         return ok
 
-    def configure(self, preset):
-        return self.check(f"configure {preset}", configuration_of(preset))
+    def configure_release(self, full):
+        return self.check("configure release", configuration_of("release"), {"BRAID_UNIT_TESTS": "ON" if full else "OFF"})
 
     def finish_build(self, builds, preset):
         """Waits for it; returns whether it has succeeded."""
@@ -255,18 +275,77 @@ class Run:
         return status == 0
 
     def test(self, preset, choice):
+        before = without_address_randomisation() if preset == "tsan" else []
+        programs = self.googletest_programs(preset, choice)
+        self.googletest(preset, before, programs)
         results = self.root / "build" / preset / "ctest.xml"
         results.unlink(missing_ok=True)
-        words = ["ctest", "--preset", preset, "--parallel", self.jobs, "--output-on-failure", "--no-tests=error",
+        words = [*before, "ctest", "--preset", preset, "--parallel", self.jobs, "--output-on-failure", "--no-tests=error",
                  "--output-junit", str(results), *choice]
-        if preset == "tsan":
-            words = [*without_address_randomisation(), *words]
+        if programs:
+            names = "|".join(re.escape(program.name) for program in programs)
+            words += ["--exclude-regex", rf"^({names})\."]
         status = self.command(f"test {preset}", words)
         failed_before = len(self.tally.failed)
         count = self.tally.add_junit(preset, results.read_text()) if results.is_file() else 0
         if count == 0 or (status != 0 and len(self.tally.failed) == failed_before):
             # An error of ctest itself (no test, a program that cannot list its tests) must count, too.
             self.tally.add(f"ctest of {preset} ended with status {status} after {count} tests", False)
+
+    def googletest_programs(self, preset, choice):
+        """Those whose tests, all of them, need not run alone: program -> how many tests ctest knows of it, most first."""
+        words = ["ctest", "--preset", preset, "--show-only=json-v1", *choice]
+        try:
+            listed = subprocess.run(words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                                    check=False).stdout
+            tests = json.loads(listed[listed.index("{"):])["tests"]  # what the programs print when they are asked may stand before it
+        except (OSError, ValueError, KeyError):
+            return {}  # ctest says so itself when it is to run them
+        counts, others = collections.Counter(), set()
+        for test in tests:
+            words = test.get("command", [])
+            if not any(word.startswith("--gtest_filter=") for word in words):
+                continue
+            program = pathlib.Path(words[0])
+            special = {"ENVIRONMENT", "RUN_SERIAL", "WILL_FAIL", "DISABLED"} & {
+                one["name"] for one in test.get("properties", []) if one["value"] is not False}
+            if special or not test["name"].startswith(f"{program.name}."):
+                others.add(program)
+            counts[program] += 1
+        return {program: count for program, count in counts.most_common() if program not in others}
+
+    def googletest(self, preset, before, programs):
+        """Runs each program once, with all its tests. One that does not reach its end is one failure more."""
+        print(f"\n=== test {preset}: {len(programs)} GoogleTest programs with {sum(programs.values())} tests", flush=True)
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(int(self.jobs)) as pool:
+            results = {program: pathlib.Path(folder) / f"{program.name}.xml" for program in programs}
+            for program, (status, output, seconds) in zip(programs, pool.map(
+                    lambda program: self.googletest_one([*before, str(program), f"--gtest_output=xml:{results[program]}"],
+                                                        self.root / "build" / preset), programs)):
+                name = f"{preset}: {program.name}"
+                print(f"{program.name}: status {status}, {seconds:.1f} s", flush=True)
+                failed_before = len(self.tally.failed)
+                count = self.tally.add_googletest(name, results[program].read_text()) if results[program].is_file() else 0
+                if count < programs[program] or (status != 0 and len(self.tally.failed) == failed_before):
+                    self.tally.add(f"{name} ended with status {status} after {count} of {programs[program]} tests", False)
+                    self.tally.output[self.tally.failed[-1]] = output
+                if len(self.tally.failed) > failed_before:
+                    print(output, flush=True)
+        self.times.append((f"test {preset}, GoogleTest programs", time.monotonic() - start))
+
+    def googletest_one(self, words, folder):
+        """(status, output, seconds) of a program."""
+        start = time.monotonic()
+        try:
+            run = subprocess.run(words, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                 stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LONGEST_PROGRAM_SECONDS, check=False)
+            return run.returncode, run.stdout, time.monotonic() - start
+        except OSError as problem:
+            return 127, f"{words[-2]}: {problem.strerror}\n", time.monotonic() - start
+        except subprocess.TimeoutExpired as stuck:
+            output = (stuck.stdout or b"").decode(errors="replace")
+            return 124, f"{output}{words[-2]} did not end in {LONGEST_PROGRAM_SECONDS} s\n", time.monotonic() - start
 
     def fuzzers(self):
         return sorted(file.name.removesuffix("_fuzz.cpp") for file in self.root.glob("tests/fuzz/*_fuzz.cpp"))
@@ -315,7 +394,7 @@ class Run:
                 f"When it is corrected keep that input as tests/fuzz/corpus/{name}/<description>.\n")
 
     def everything(self, full):
-        configured = self.configure("release")
+        configured = self.configure_release(full)
         for what, words in SOURCE_CHECKS:
             self.check(what, words)
         chosen = dict(PRESETS + (FULL_PRESETS if full else []))

@@ -32,6 +32,22 @@ set_tests_properties(missing PROPERTIES LABELS threads)
 """
 BROKEN_BUILD = 'add_custom_target(broken ALL COMMAND sh -c "exit 1")\n'
 
+# A GoogleTest program with two tests: each process of it writes a line, and results if it was asked for them.
+GOOGLETEST = """
+add_test(NAME unit.A.one COMMAND ${CMAKE_SOURCE_DIR}/unit --gtest_filter=A.one)
+add_test(NAME unit.A.two COMMAND ${CMAKE_SOURCE_DIR}/unit --gtest_filter=A.two)
+set_tests_properties(unit.A.one unit.A.two PROPERTIES LABELS threads)
+"""
+UNIT = """#!/bin/sh
+echo "$*" >>{root}/processes
+for word; do case $word in --gtest_output=xml:*) results=${{word#--gtest_output=xml:}};; esac; done
+[ -z "$results" ] || cat >"$results" <<END
+<?xml version="1.0"?><testsuites><testsuite name="A">{cases}</testsuite></testsuites>
+END
+exit {status}
+"""
+PASSED = '<testcase name="one" classname="A" status="run" result="completed"/>'
+
 JUNIT = """<?xml version="1.0"?><testsuite tests="{count}">{cases}</testsuite>"""
 
 
@@ -109,6 +125,15 @@ class RunChecks(tree.TreeTest):
     def test_a_skipped_test_is_counted_separately(self):
         self.assert_closes(self.check(SKIPPED), 0, f"{self.ALL} passed, 0 failed, 3 skipped")
 
+    def test_only_a_full_run_has_unit_tests_in_the_release_build(self):
+        self.write("CMakeLists.txt", PROJECT + 'file(APPEND ${CMAKE_SOURCE_DIR}/configured "${CMAKE_BINARY_DIR} [$ENV{BRAID_UNIT_TESTS}]\\n")\n')
+        for words, value in (((), "OFF"), (("--full",), "ON")):
+            (self.root / "configured").unlink(missing_ok=True)
+            self.run_tool(self.root / "tools/check", *words)
+            lines = (self.root / "configured").read_text().splitlines()
+            self.assertIn(f"{self.root}/build/release [{value}]", lines)
+            self.assertIn(f"{self.root}/build/asan []", lines)
+
     def test_a_failing_test_fails_the_run_and_is_named(self):
         result = self.check(FAILING)
         self.assert_closes(result, 1, f"{self.ALL} passed, 3 failed")
@@ -163,6 +188,40 @@ class RunChecks(tree.TreeTest):
         self.assertIn("failing_start_test.py", result.stdout)
         self.assertIn("live tests, repeated", result.stdout)
 
+    def unit(self, cases, status=0):
+        self.write("unit", UNIT.format(root=self.root, cases=cases, status=status), mode=0o755)
+        return self.check(GOOGLETEST)
+
+    def test_the_tests_of_a_program_run_in_one_process(self):
+        result = self.unit(PASSED + PASSED.replace("one", "two"))
+        self.assert_closes(result, 0, f"{self.ALL + 6} passed, 0 failed")
+        processes = (self.root / "processes").read_text().splitlines()
+        self.assertEqual(len(processes), 3, "one for each preset")
+        self.assertTrue(all(words.startswith("--gtest_output=xml:") for words in processes), processes)
+
+    def test_a_failed_test_of_a_program_is_named_with_what_it_said(self):
+        result = self.unit(PASSED + '<testcase name="two" classname="A" status="run" result="completed">'
+                           '<failure message="one is not two"/></testcase>', status=1)
+        self.assert_closes(result, 1, f"{self.ALL + 3} passed, 3 failed")
+        self.assertIn("release: unit.A.two", result.stdout)
+        self.assertIn("one is not two", result.stdout)
+
+    def test_a_skipped_test_of_a_program_is_counted_separately(self):
+        result = self.unit(PASSED + '<testcase name="two" classname="A" status="run" result="skipped"><skipped/></testcase>')
+        self.assert_closes(result, 0, f"{self.ALL + 3} passed, 0 failed, 3 skipped")
+
+    def test_a_program_that_dies_fails_the_run(self):
+        result = self.unit(PASSED, status=134)
+        self.assert_closes(result, 1, f"{self.ALL + 3} passed, 3 failed")
+        self.assertIn("unit ended with status 134 after 1 of 2 tests", result.stdout)
+
+    def test_the_tests_of_a_program_that_must_run_alone_have_processes_of_their_own(self):
+        self.write("unit", UNIT.format(root=self.root, cases="", status=0), mode=0o755)
+        result = self.check(GOOGLETEST, "set_tests_properties(unit.A.two PROPERTIES RUN_SERIAL TRUE)\n")
+        self.assert_closes(result, 0, f"{self.ALL + 6} passed, 0 failed")
+        processes = (self.root / "processes").read_text().splitlines()
+        self.assertEqual(sorted(set(processes)), ["--gtest_filter=A.one", "--gtest_filter=A.two"])
+
     def fuzzer(self, body):
         """A fuzzer that the build of any preset "makes": a script."""
         self.write("tests/fuzz/small_fuzz.cpp", "")
@@ -175,7 +234,7 @@ class RunChecks(tree.TreeTest):
         self.assert_closes(result, 0, f"{self.ALL + 3} passed, 0 failed")
         self.assertIn("fuzz_small: status 0, 77 inputs", result.stdout)
         words = (self.root / "words").read_text().split()
-        self.assertIn("-max_total_time=45", words)
+        self.assertIn("-max_total_time=30", words)
         self.assertEqual(words[-1], str(self.root / "tests/fuzz/corpus/small"), "from the kept inputs")
 
     def test_a_fuzzer_that_crashes_fails_the_run_and_prints_how_to_repeat_it(self):
