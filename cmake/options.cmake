@@ -107,15 +107,13 @@ if(BRAID_SANITIZE STREQUAL "thread")
   add_custom_target(tests_of_threads)
 endif()
 
-# In the environment of CMake: OFF leaves out the tests that start no process and that AddressSanitizer's run has, too.
-set(BRAID_UNIT_TESTS ON)
-if(DEFINED ENV{BRAID_UNIT_TESTS})
-  set(BRAID_UNIT_TESTS $ENV{BRAID_UNIT_TESTS})
-endif()
+# From the environment of CMake, and empty for all tests. "units": those that neither start processes nor test the command `braid`;
+# "commands": the others, and those that no sanitizer can run.
+set(BRAID_TESTS_OF "$ENV{BRAID_TESTS_OF}")
 
 # braid_test(name SOURCES... [DEPENDS targets...] [LABELS labels...]): a GoogleTest binary; each of its tests is one of
 # ctest's, named after the binary too, so that equal names in two binaries stay two tests. Label `live`: it starts
-# processes or measures time, so nothing else runs beside it. What a sanitizer's run or BRAID_UNIT_TESTS leaves out is built
+# processes or measures time, so nothing else runs beside it. What a sanitizer's run or BRAID_TESTS_OF leaves out is built
 # when it is named.
 function(braid_test name)
   cmake_parse_arguments(arg "" "" "DEPENDS;LABELS" ${ARGN})
@@ -136,10 +134,14 @@ function(braid_test name)
   if(arg_DEPENDS)
     braid_reuse_precompiled(${name} braid_precompiled_tests)
   endif()
+  set(is_unit TRUE)
+  if("live" IN_LIST arg_LABELS OR "command" IN_LIST arg_LABELS OR "no-asan" IN_LIST arg_LABELS)
+    set(is_unit FALSE)
+  endif()
   if(BRAID_SANITIZE STREQUAL "thread" AND "threads" IN_LIST arg_LABELS)
     add_dependencies(tests_of_threads ${name})
   elseif(BRAID_SANITIZE STREQUAL "thread" OR (BRAID_SANITIZE AND "no-asan" IN_LIST arg_LABELS) OR
-         NOT (BRAID_UNIT_TESTS OR "live" IN_LIST arg_LABELS OR "no-asan" IN_LIST arg_LABELS))
+         (BRAID_TESTS_OF STREQUAL "units" AND NOT is_unit) OR (BRAID_TESTS_OF STREQUAL "commands" AND is_unit))
     set_property(TARGET ${name} PROPERTY EXCLUDE_FROM_ALL TRUE)
     return()
   endif()

@@ -9,8 +9,8 @@ skipped. Each test of ctest counts as one, each check and each build as one. Exi
 While a preset is tested, the next ones are built with what the tests leave of the processors: most tests that start processes
 wait more than they compute. What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): all but
 `no-asan`, only `threads`. A test labelled `live` runs alone. Of the others, those of one GoogleTest program run in one process of it,
-because to start a process takes longer than most of them; ctest starts one for each test. What starts no process is tested once,
-where more is noticed: in AddressSanitizer's build. --full tests it in the release build, too.
+because to start a process takes longer than most of them; ctest starts one for each test. Each test runs once, where it notices
+most: those of the command `braid` and of processes in the release build, the others in AddressSanitizer's. With --full both have all.
 """
 
 import argparse
@@ -46,11 +46,12 @@ RELEASE_CHECKS = [
     ("commands of README and docs", ["tools/check_commands.py"]),
 ]
 
-# (preset, the words by which ctest chooses its tests)
-PRESETS = [("release", []), ("asan", ["--label-exclude", "^no-asan$"]), ("tsan", ["--label-regex", "^threads$"])]
+# (preset, which tests are configured (cmake/options.cmake), the words by which ctest chooses among them)
+PRESETS = [("release", "commands", []), ("asan", "units", ["--label-exclude", "^(no-asan|live|command)$"]),
+           ("tsan", "", ["--label-regex", "^threads$"])]
 
-# Longer checks, with --full only. (The pages mark the commands that check_commands.py runs only with --full.)
-FULL_PRESETS = [("debug", [])]
+# With --full. (The pages mark the commands that check_commands.py runs only with --full.)
+FULL_PRESETS = [("release", "", []), ("asan", "", ["--label-exclude", "^no-asan$"]), PRESETS[-1], ("debug", "", [])]
 FULL_CHECKS = [
     ("long commands of README and docs", ["tools/check_commands.py", "--full"]),
     # Every process of every application's run is killed once; the tests above kill some.
@@ -151,15 +152,17 @@ class Tally:
         return f"{line}, {len(self.skipped)} skipped" if self.skipped else line
 
 
-def configuration_of(preset):
-    return ["cmake", "--preset", preset, "-DBRAID_TESTS=ON"]
+def configuration_of(preset, tests):
+    """The command, as the variable that says which tests is one of the environment: nothing of it stays in the build folder's cache."""
+    return ["env", f"BRAID_TESTS_OF={tests}", "cmake", "--preset", preset, "-DBRAID_TESTS=ON"]
 
 
 class Builds:
     """Configures and builds presets one after the other, beside whatever else runs: at the lowest priority, except while
-    somebody waits for one. `configured`: presets that are."""
+    somebody waits for one. `presets`: name -> which tests are configured; `configured`: names of those that are."""
 
     def __init__(self, presets, configured, jobs, root, environment):
+        self._presets = presets
         self._configured = configured
         self._jobs = jobs
         self._root = root
@@ -194,7 +197,7 @@ class Builds:
     def _make(self, preset):
         results = []
         if preset not in self._configured:
-            results.append(self._command(f"configure {preset}", configuration_of(preset)))
+            results.append(self._command(f"configure {preset}", configuration_of(preset, self._presets[preset])))
         if all(status == 0 for _, _, _, status, _ in results):
             # -k 0: one run shows all files that do not compile.
             results.append(self._command(f"build {preset}", ["cmake", "--build", "--preset", preset, "--parallel",
@@ -242,29 +245,28 @@ class Run:
         self.times = []  # (what, seconds)
         self.environment = {**SANITIZER_OPTIONS, **os.environ}
 
-    def command(self, what, words, more_environment=None):
+    def command(self, what, words):
         """Runs a command, which inherits our output; returns its exit status."""
         print(f"\n=== {what}: {' '.join(words)}", flush=True)
         start = time.monotonic()
         try:
-            status = subprocess.run(words, cwd=self.root, env={**self.environment, **(more_environment or {})},
-                                    stdin=subprocess.DEVNULL, check=False).returncode
+            status = subprocess.run(words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, check=False).returncode
         except OSError as problem:
             print(f"{words[0]}: {problem.strerror}", flush=True)
             status = 127
         self.times.append((what, time.monotonic() - start))
         return status
 
-    def check(self, what, words, more_environment=None):
+    def check(self, what, words):
         """Runs a check that counts as one. A path among the words is relative to the tree."""
         program = self.root / words[0]
         words = [str(program) if program.is_file() else words[0], *words[1:]]
-        ok = self.command(what, words, more_environment) == 0
+        ok = self.command(what, words) == 0
         self.tally.add(what, ok)
         return ok
 
-    def configure_release(self, full):
-        return self.check("configure release", configuration_of("release"), {"BRAID_UNIT_TESTS": "ON" if full else "OFF"})
+    def configure(self, preset, tests):
+        return self.check(f"configure {preset}", configuration_of(preset, tests))
 
     def finish_build(self, builds, preset):
         """Waits for it; returns whether it has succeeded."""
@@ -394,15 +396,16 @@ class Run:
                 f"When it is corrected keep that input as tests/fuzz/corpus/{name}/<description>.\n")
 
     def everything(self, full):
-        configured = self.configure_release(full)
+        presets = {preset: (tests, choice) for preset, tests, choice in (FULL_PRESETS if full else PRESETS)}
+        configured = self.configure("release", presets["release"][0])
         for what, words in SOURCE_CHECKS:
             self.check(what, words)
-        chosen = dict(PRESETS + (FULL_PRESETS if full else []))
         if not configured:
-            del chosen["release"]
-        builds = Builds([*chosen, *(["fuzz"] if self.fuzzers() else [])], ["release"], self.jobs, self.root, self.environment)
+            del presets["release"]
+        builds = Builds({**{preset: tests for preset, (tests, _) in presets.items()}, **({"fuzz": ""} if self.fuzzers() else {})},
+                        ["release"], self.jobs, self.root, self.environment)
         try:
-            for preset, choice in chosen.items():
+            for preset, (_, choice) in presets.items():
                 if not self.finish_build(builds, preset):
                     continue
                 self.test(preset, choice)

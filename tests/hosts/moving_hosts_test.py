@@ -49,7 +49,7 @@ class MovingHosts(SshHostsTest):
         """A program that runs for some seconds, when it has begun."""
         self.name_addresses()
         run = self.braid.start(*self.names, "--wire", "udp", "--bind", "none", "--report", str(self.report), *options, "--compute", "1",
-                               self.braid.application("jacobi"), "--size", "256", "--iterations", "2000")
+                               self.braid.application("jacobi"), "--size", "256", "--iterations", "800")
         self.addCleanup(run.kill)
         self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "jacobi") for host in self.network.hosts)),
                         "it did not start")

@@ -125,14 +125,14 @@ class RunChecks(tree.TreeTest):
     def test_a_skipped_test_is_counted_separately(self):
         self.assert_closes(self.check(SKIPPED), 0, f"{self.ALL} passed, 0 failed, 3 skipped")
 
-    def test_only_a_full_run_has_unit_tests_in_the_release_build(self):
-        self.write("CMakeLists.txt", PROJECT + 'file(APPEND ${CMAKE_SOURCE_DIR}/configured "${CMAKE_BINARY_DIR} [$ENV{BRAID_UNIT_TESTS}]\\n")\n')
-        for words, value in (((), "OFF"), (("--full",), "ON")):
+    def test_only_a_full_run_has_all_tests_in_two_builds(self):
+        self.write("CMakeLists.txt", PROJECT + 'file(APPEND ${CMAKE_SOURCE_DIR}/configured "${CMAKE_BINARY_DIR} [$ENV{BRAID_TESTS_OF}]\\n")\n')
+        for words, values in (((), ("commands", "units", "")), (("--full",), ("", "", ""))):
             (self.root / "configured").unlink(missing_ok=True)
             self.run_tool(self.root / "tools/check", *words)
             lines = (self.root / "configured").read_text().splitlines()
-            self.assertIn(f"{self.root}/build/release [{value}]", lines)
-            self.assertIn(f"{self.root}/build/asan []", lines)
+            for preset, value in zip(("release", "asan", "tsan"), values):
+                self.assertIn(f"{self.root}/build/{preset} [{value}]", lines)
 
     def test_a_failing_test_fails_the_run_and_is_named(self):
         result = self.check(FAILING)
