@@ -17,7 +17,7 @@ ShellTurns::ShellTurns(Shell& shell, unsigned compute, dsm::PageLength length, C
       compute_(compute),
       length_(length),
       closing_(std::move(closing)) {
-  CHECK_LE(compute, kMaxNodesPerCluster);
+  CHECK_LE(compute, kMaxComputeNodes);
 }
 
 void ShellTurns::bring(std::uint32_t first, std::uint32_t count) {
@@ -82,7 +82,7 @@ Result<std::uint32_t> ShellTurns::run(std::int64_t until, std::uint32_t allocate
 }
 
 Result<std::uint32_t> ShellTurns::run_alone(unsigned n, std::int64_t until, std::uint32_t allocated_pages) {
-  std::bitset<kMaxNodesPerCluster> others;
+  std::bitset<kMaxComputeNodes> others;
   for (unsigned other = 0; other < compute_; ++other) {
     if (other == n) continue;
     others[other] = control_.nodes[other].runnable;

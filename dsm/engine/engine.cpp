@@ -29,7 +29,7 @@ namespace {
 
 const EngineConfig& checked(const EngineConfig& c) {
   CHECK(c.clusters >= 1 && c.clusters <= kMaxClusters);
-  CHECK(c.compute_nodes >= 1 && c.compute_nodes <= 64);
+  CHECK(c.compute_nodes >= 1 && c.compute_nodes <= kMaxComputeNodes);
   CHECK_LT(c.cluster.value(), c.clusters);
   const std::uint32_t most = std::max({c.locks, c.words, c.flags, c.semaphores, c.conditions});
   CHECK_LT(std::uint64_t{most} + c.addresses, std::uint64_t{SparseTable<int>::kNoNumber});

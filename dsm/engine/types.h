@@ -140,7 +140,7 @@ enum class Protocol : std::uint8_t {
 struct EngineConfig {
   ClusterId cluster{0};             // this cluster
   std::uint16_t clusters = 1;       // 1 .. kMaxClusters (base/limits.h)
-  std::uint16_t compute_nodes = 1;  // per cluster, 1 .. 64
+  std::uint16_t compute_nodes = 1;  // per cluster, 1 .. kMaxComputeNodes
   Protocol protocol = Protocol::kEager;
   PageLength page_length = PageLength();
   std::uint32_t pages = 65536;  // 256 MiB of heap where they have 4 KiB

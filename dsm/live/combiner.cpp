@@ -1,7 +1,5 @@
 #include "dsm/live/combiner.h"
 
-#include <bit>
-
 #include "base/clock.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/program/failure.h"
@@ -57,17 +55,18 @@ bool Combiner::operation_complete(unsigned local) const {
 }
 
 void Combiner::signal_waiting() {
-  std::uint64_t waiting = waiting_ | (call_.in_progress() ? std::uint64_t{1} << calling_node_ : 0u);
-  for (; waiting != 0; waiting &= waiting - 1) {
-    const auto local = static_cast<unsigned>(std::countr_zero(waiting));
-    if (!operation_complete(local)) continue;
-    waiting_ &= ~(std::uint64_t{1} << local);
-    if (tracing()) {
-      nodes_[local].stamps.answered = message_taken_;
-      nodes_[local].stamps.installed = monotonic_now();
-    }
-    nodes_[local].completion.signal();
+  if (call_.in_progress()) signal_if_complete(calling_node_);
+  waiting_.for_each([this](unsigned local) { signal_if_complete(local); });
+}
+
+void Combiner::signal_if_complete(unsigned local) {
+  if (!operation_complete(local)) return;
+  waiting_.remove(local);
+  if (tracing()) {
+    nodes_[local].stamps.answered = message_taken_;
+    nodes_[local].stamps.installed = monotonic_now();
   }
+  nodes_[local].completion.signal();
 }
 
 void Combiner::on_message(ClusterId from, ByteView message) {

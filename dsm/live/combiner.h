@@ -14,6 +14,7 @@
 #include "dsm/engine/engine.h"
 #include "dsm/live/current_call.h"
 #include "dsm/live/network.h"
+#include "dsm/live/node_bits.h"
 #include "dsm/live/own_descriptors.h"
 #include "dsm/live/trace.h"
 #include "dsm/live/transmitter.h"
@@ -41,7 +42,7 @@ class Combiner final : private Network::Sink {
     const std::lock_guard hold(*this);
     nodes_[local].completion.begin();
     const bool complete = operation();
-    if (!complete) waiting_ |= std::uint64_t{1} << local;
+    if (!complete) waiting_.add(local);
     send_and_signal(local);
     return complete;
   }
@@ -96,9 +97,10 @@ class Combiner final : private Network::Sink {
     signal_complete();
   }
   void signal_complete() {
-    if (waiting_ != 0 || call_.in_progress()) signal_waiting();
+    if (!waiting_.empty() || call_.in_progress()) signal_waiting();
   }
   void signal_waiting();
+  void signal_if_complete(unsigned local);
   bool operation_complete(unsigned local) const;
   void judge_link(ClusterId peer, const char* trouble);
   [[noreturn]] void fail_for_lost(ClusterId peer, const char* trouble) const;
@@ -112,7 +114,7 @@ class Combiner final : private Network::Sink {
   CurrentCall call_;
   unsigned calling_node_ = 0;  // the compute node that has begun it
   Transmitter transmitter_;
-  std::uint64_t waiting_ = 0;  // compute nodes whose operation is in progress, a bit each
+  NodeBits waiting_;           // compute nodes whose operation of the engine is in progress
   unsigned compute_node_ = 0;  // the compute node that serves
   std::uint32_t idle_serves_ = 0;
   Instant message_taken_;  // while tracing

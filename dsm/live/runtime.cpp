@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -19,6 +18,7 @@
 #include "base/system_error.h"
 #include "dsm/live/allocation_sites.h"
 #include "dsm/live/debugger.h"
+#include "dsm/live/node_bits.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/live/this_thread.h"
 #include "dsm/program/build_id.h"
@@ -465,14 +465,13 @@ void Runtime::run_on_all(const std::function<void(unsigned)>& job) {
 // The initial thread takes every compute node of its cluster to the barrier.
 void Runtime::barrier_of_clusters() {
   const Inside inside;
-  std::uint64_t in_progress = 0;
+  NodeBits in_progress;
   for (unsigned local = 0; local < environment_.compute; ++local) {
     const auto node = static_cast<std::uint16_t>(local);
     if (!combiner_.start(local, [&] { return combiner_.engine().barrier(node, kOwnBarrier); }))
-      in_progress |= std::uint64_t{1} << local;
+      in_progress.add(local);
   }
-  for (; in_progress != 0; in_progress &= in_progress - 1)
-    waits_.wait(static_cast<unsigned>(std::countr_zero(in_progress)));
+  in_progress.for_each([this](unsigned local) { waits_.wait(local); });
 }
 
 int Runtime::current_node() const {

@@ -25,6 +25,7 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -111,7 +112,7 @@ inline constexpr unsigned kMaxStreams = 1024;
 struct alignas(4096) Shared {
   // kThreadsLock
   alignas(4096) std::array<Thread, kMaxThreads> threads;
-  std::array<std::uint64_t, kMaxClusters> nodes;  // that are in use, a bit each
+  std::array<std::bitset<kNodes>, kMaxClusters> nodes;  // that are in use
   // Threads to start, by cluster: in a live run the first job_count; in simulation that of each compute node.
   std::array<std::array<std::uint16_t, kNodes>, kMaxClusters> jobs;
   std::array<std::uint16_t, kMaxClusters> job_count;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include <bit>
+#include <bitset>
 #include <cstdint>
 #include <mutex>
 #include <new>
@@ -66,8 +67,11 @@ EarlyHeap& early_heap() {
   return heap;
 }
 
-std::uint64_t bit_of(unsigned node) {
-  return std::uint64_t{1} << node;
+// The lowest node that is not in use.
+unsigned first_free(const std::bitset<kNodes>& nodes) {
+  unsigned node = 0;
+  while (node < nodes.size() && nodes[node]) ++node;
+  return node;
 }
 
 // Stacks of threads of this cluster that have ended. The lock is never held while the machine is called.
@@ -151,7 +155,7 @@ std::uint64_t run_destructors(void*) {
 }
 
 void free_node(Shared& all, const Thread& thread) {
-  all.nodes[thread.cluster] &= ~bit_of(thread.local);
+  all.nodes[thread.cluster].reset(thread.local);
   --all.places[thread.place];
 }
 
@@ -434,15 +438,15 @@ bool choose_place(Shared& all, Thread& thread, unsigned wanted) {
   for (unsigned place = 0; place < count; ++place) {
     const unsigned cluster = place / machine.computing;
     if (wanted != kAnyCluster && cluster != wanted) continue;
-    if (std::popcount(all.nodes[cluster]) == static_cast<int>(machine.nodes)) continue;
+    if (all.nodes[cluster].count() == machine.nodes) continue;
     if (best < 0 || all.places[place] < all.places[static_cast<unsigned>(best)])
       best = static_cast<int>(place);
   }
   if (best < 0) return false;
   thread.place = static_cast<std::uint16_t>(best);
   thread.cluster = static_cast<std::uint16_t>(static_cast<unsigned>(best) / machine.computing);
-  thread.local = static_cast<std::uint16_t>(std::countr_one(all.nodes[thread.cluster]));
-  all.nodes[thread.cluster] |= bit_of(thread.local);
+  thread.local = static_cast<std::uint16_t>(first_free(all.nodes[thread.cluster]));
+  all.nodes[thread.cluster].set(thread.local);
   ++all.places[thread.place];
   return true;
 }
@@ -648,13 +652,13 @@ void start_to_serve_signals() {
   unsigned local = 0;
   {
     const Guard guard(kThreadsLock);
-    std::uint64_t& nodes = shared().nodes[cluster];
-    local = static_cast<unsigned>(std::countr_one(nodes));
+    std::bitset<kNodes>& nodes = shared().nodes[cluster];
+    local = first_free(nodes);
     if (local >= machine.nodes)
       fail(
           "sigaction(){}: all {} compute nodes of the cluster have threads, and one must run handlers: set them earlier",
           place_of_call().c_str(), machine.nodes);
-    nodes |= bit_of(local);
+    nodes.set(local);
   }
   if (!host.start_node(local, {.body = run_handlers, .ended = [](void*) {}, .argument = nullptr}))
     fail("sigaction(): {}", cause_and_cure(errno).c_str());
@@ -688,8 +692,9 @@ Shared& shared() {
     fresh.places[0] = 1;
     // Those of main() and, in a live run, of the runtime's threads.
     const bool live = thread_host::starts_threads();
-    for (std::uint64_t& nodes : fresh.nodes) nodes = live ? bit_of(0) : 0;
-    fresh.nodes[0] = live ? bit_of(0) | bit_of(1) : bit_of(0);
+    if (live)
+      for (std::bitset<kNodes>& nodes : fresh.nodes) nodes.set(0);
+    fresh.nodes[0].set(0).set(1, live);
     return fresh;
   }();
   return all;

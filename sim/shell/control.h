@@ -19,6 +19,7 @@
 #include <type_traits>
 
 #include "base/bytes.h"
+#include "base/limits.h"
 #include "dsm/engine/types.h"
 #include "dsm/program/collective_call.h"
 
@@ -35,9 +36,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 13;
-
-inline constexpr unsigned kMaxNodesPerCluster = 64;
+inline constexpr std::uint32_t kControlVersion = 14;
 
 // A compute node's request to the engine. The node waits until the engine makes it runnable again.
 struct Request {
@@ -158,7 +157,7 @@ struct Control {
   bool counted = false;
 
   ProtectionRun protections[kMaxProtectionRuns];
-  NodeControl nodes[kMaxNodesPerCluster];
+  NodeControl nodes[kMaxComputeNodes];
 };
 static_assert(std::is_standard_layout_v<Control>);
 

@@ -151,8 +151,7 @@ Result<Control*> map_control(const Lookup& lookup, std::optional<unsigned> clust
   if (memory == MAP_FAILED)
     return error("{} is {}, which cannot be mapped: {}", variable::kControlFd, *fd, cause_and_cure(errno));
   auto* const control = static_cast<Control*>(memory);
-  if (control->version != kControlVersion || control->compute == 0 ||
-      control->compute > kMaxNodesPerCluster) {
+  if (control->version != kControlVersion || control->compute == 0 || control->compute > kMaxComputeNodes) {
     unmap_control(control);
     return error("program and simulator are of different builds: build both again");
   }

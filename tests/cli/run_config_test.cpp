@@ -130,9 +130,10 @@ TEST(RunConfig, RefusesValuesOutOfRange) {
       refusal("clusters: 1025\n"),
       "run.yaml:1:11: key 'clusters': 1025 is out of range; allowed: 1 to 1024; for more compute nodes take "
       "larger clusters ('compute')");
-  EXPECT_EQ(refusal("compute: 65\n"),
-            "run.yaml:1:10: key 'compute': 65 is out of range; allowed: 1 to 64; for more compute nodes take "
-            "more clusters ('clusters')");
+  EXPECT_EQ(
+      refusal("compute: 129\n"),
+      "run.yaml:1:10: key 'compute': 129 is out of range; allowed: 1 to 128; for more compute nodes take "
+      "more clusters ('clusters')");
   EXPECT_EQ(refusal("proxies: 33\n"), "run.yaml:1:10: key 'proxies': 33 is out of range; allowed: 1 to 32");
   EXPECT_THAT(refusal("clusters: -1\n"), HasSubstr("'-1' is not a whole number; allowed: 1 to 1024"));
   EXPECT_THAT(refusal("faults: {loss: 1.01}\n"),

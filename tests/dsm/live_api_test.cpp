@@ -42,6 +42,26 @@ TEST_P(Api, EveryNodeFindsItself) {
   });
 }
 
+TEST(LargestCluster, AllItsNodesWaitAndAreWoken) {
+  expect_runs({.clusters = 2, .compute = kMaxComputeNodes}, [] {
+    auto* const sum = allocate<unsigned>(1);
+    unsigned wrong = 0;
+    parallel([&](Node& node) {
+      for (unsigned round = 1; round <= 3; ++round) {
+        {
+          const LockGuard guard(node, 0);
+          *sum += node.id();
+        }
+        node.barrier();
+        if (node.local() == kMaxComputeNodes - 1)
+          wrong += *sum != round * node.count() * (node.count() - 1) / 2;
+        node.barrier();
+      }
+    });
+    return finish(wrong == 0 ? 0 : 1);
+  });
+}
+
 TEST(ApiMisuse, SelfOutsideParallelIsNamed) {
   for (const Ending& ending : run_machine({.clusters = 1}, [] {
          (void)self();

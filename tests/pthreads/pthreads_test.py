@@ -352,7 +352,7 @@ class Pthreads(unittest.TestCase):
         live(2, "./a", folder=self.folder, options=("--report", report, "--compute", "1"))
         nodes = [len(cluster["application"]["report"]["nodes"]) for cluster in json.loads(report.read_text())["clusters"]]
         self.assertGreaterEqual(min(nodes), 1)
-        self.assertLessEqual(sum(nodes), 4, "main(), a thread, and what computes beside them; of the 64 of a cluster")
+        self.assertLessEqual(sum(nodes), 4, "main(), a thread, and what computes beside them; of the 128 of a cluster")
 
     def test_more_threads_than_compute_nodes_and_than_there_is_room_for(self):
         many = ("pthread_t t[{0}]; pthread_barrier_init(&b, 0, {0}); for (long i = 0; i < {0}; ++i) "
@@ -361,8 +361,8 @@ class Pthreads(unittest.TestCase):
                   " ++number; pthread_mutex_unlock(&m); pthread_barrier_wait(&b); return p; }")
         self.assertEqual(self.run_thread("", after=many.format(40) + ' printf("%d\\n", number);', before=before).stdout,
                          "[c0] 40\n")
-        done = self.run_thread("", after=many.format(70), before=before, clusters=1, expect=70)
-        self.assertRegex(done.stderr, r"pthread_create\(\) in main at a.c:\d+: the program has more threads at once than the 62 ")
+        done = self.run_thread("", after=many.format(130), before=before, clusters=1, expect=70)
+        self.assertRegex(done.stderr, r"pthread_create\(\) in main at a.c:\d+: the program has more threads at once than the 126 ")
 
 
 if __name__ == "__main__":
