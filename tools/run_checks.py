@@ -61,6 +61,9 @@ FULL_CHECKS = [
     ("memory after 10^8 lock operations",
      ["env", "BRAID_LOCK_OPERATIONS=100000000", "build/release/bin/dsm_engine_allocation_test", "--gtest_filter=*Memory*"]),
     ("lines that the fuzzers reach", ["tools/fuzz_coverage"]),
+    # The tests among those above take the first 1,500 and 1,000.
+    ("10,000 worlds", ["build/release/bin/fault_simulation", "--seeds", "10000", "--jobs", "2"]),
+    ("5,000 worlds with shared memory", ["build/release/bin/fault_simulation", "--shared-memory", "--seeds", "5000", "--jobs", "2"]),
     # Any of a run's processes at any moment; the test among those above takes 20.
     ("processes killed at 1,000 random moments",
      ["python3", "tests/live/random_kills_test.py", "build/release/bin", "--moments", "1000", "--seed", "0"]),
@@ -76,9 +79,11 @@ FULL_CHECKS = [
       "--output-on-failure", "--no-tests=error"]),
 ]
 
-# How long each fuzzer of tests/fuzz searches, two at a time, from its kept inputs. The seed is the same at every commit,
+# How long each fuzzer of tests/fuzz searches at least, two at a time, from its kept inputs. The seed is the same at every commit,
 # so that a failure is caused by the commit; a long search takes a random seed (0).
-FUZZ_SECONDS, FUZZ_SEED = 30, 1
+FUZZ_SECONDS, FUZZ_SEED = 20, 1
+# Who may be in the middle of a network may try longer.
+FUZZ_SECONDS_OF = {"handshake": 45, "sealed": 45}
 FULL_FUZZ_SECONDS, FULL_FUZZ_SEED = 600, 0
 # The longest input, in bytes: some 100 operations. Longer ones of these two cost time and reach nothing more.
 FUZZ_MAX_BYTES, FUZZ_MAX_BYTES_OF = 600, {"handshake": 300, "sealed": 300, "engine": 400}
@@ -355,10 +360,10 @@ class Run:
     def fuzz(self, seconds, seed):
         """Every fuzzer counts as one check. If one finds something, the command that repeats it is printed."""
         names = self.fuzzers()
-        print(f"\n=== fuzz: {seconds} s each: {' '.join(names)}", flush=True)
+        print(f"\n=== fuzz, {seconds} s or more each: {' '.join(names)}", flush=True)
         start = time.monotonic()
         with concurrent.futures.ThreadPoolExecutor(max_workers=min(2, int(self.jobs))) as pool:
-            for name, status, output in pool.map(lambda name: self.fuzz_one(name, seconds, seed), names):
+            for name, status, output in pool.map(lambda name: self.fuzz_one(name, max(seconds, FUZZ_SECONDS_OF.get(name, 0)), seed), names):
                 self.tally.add(f"fuzz {name}", status == 0)
                 runs = re.findall(r"^#(\d+)\s", output, re.MULTILINE)
                 print(f"fuzz_{name}: status {status}, {runs[-1] if runs else 0} inputs", flush=True)
@@ -396,6 +401,8 @@ class Run:
                 f"When it is corrected keep that input as tests/fuzz/corpus/{name}/<description>.\n")
 
     def everything(self, full):
+        if full:
+            self.environment["BRAID_LONG_TESTS"] = "1"
         presets = {preset: (tests, choice) for preset, tests, choice in (FULL_PRESETS if full else PRESETS)}
         configured = self.configure("release", presets["release"][0])
         for what, words in SOURCE_CHECKS:

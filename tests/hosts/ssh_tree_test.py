@@ -39,18 +39,18 @@ class SshTree(SshHostsTest):
                     if b"--relay-hosts" in pathlib.Path(f"/proc/{pid}/cmdline").read_bytes())
 
     def test_output_input_status_and_who_started_whom(self):
-        run = self.braid.run(*self.names, "--quiet", self.braid.application("jacobi"), "--size", "128")
+        run = self.braid.run(*self.names, "--quiet", self.braid.application("jacobi"), "--size", "64", "--iterations", "2")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("7 compute nodes", run.stdout)
         self.assertIn("verified", run.stdout)
-        program = script(self.folder / "program", 'wc -c; hostname; yes "of $(hostname)" | head -c 700000; echo wrong >&2; [ $(hostname) != node7 ] || exit 9\n')
+        program = script(self.folder / "program", 'wc -c; hostname; yes "of $(hostname)" | head -c 200000; echo wrong >&2; [ $(hostname) != node7 ] || exit 9\n')
         run = self.braid.run(*self.names, "--quiet", "--stdin", "all", program, input="x" * 300_000)
         self.assertEqual(run.returncode, 9, run.stderr[-2000:])
         self.assertRegex(run.stderr, r"application of cluster 6 \(host node7, pid \d+\) exited with status 9")
         self.assertEqual([line for line in run.stdout.splitlines() if "[" in line[1:]], [], "torn lines")
         own = [line for line in run.stdout.splitlines() if line.startswith("[c6]")]
         self.assertEqual(own[:2], ["[c6] 300000", "[c6] node7"])
-        self.assertEqual(len("\n".join(line.removeprefix("[c6] ") for line in own[2:])), 700_000)
+        self.assertEqual(len("\n".join(line.removeprefix("[c6] ") for line in own[2:])), 200_000)
         self.assertIn("[c6] wrong\n", run.stderr)
         run = self.endless()
         clients = {name: len(self.network.runs_in(self.host(name), "ssh")) for name in (f"node{i}" for i in range(1, HOSTS + 1))}

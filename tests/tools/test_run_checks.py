@@ -175,14 +175,16 @@ class RunChecks(tree.TreeTest):
         self.write("build/release/bin/braid_run_stress_test", "#!/bin/sh\ntest \"$BRAID_STRESS_ALL\" = 1\n", mode=0o755)
         self.write("build/release/bin/dsm_engine_allocation_test", "#!/bin/sh\ntest \"$BRAID_LOCK_OPERATIONS\" = 100000000\n",
                    mode=0o755)
-        self.write("tests/live/failing_start_test.py", "import os\nassert os.environ['BRAID_FAIL_ALL'] == '1'\n")
+        self.write("build/release/bin/fault_simulation", f"#!/bin/sh\necho $* >>{self.root}/worlds\n", mode=0o755)
+        self.write("tests/live/failing_start_test.py", "import os\nassert os.environ['BRAID_FAIL_ALL'] == os.environ['BRAID_LONG_TESTS'] == '1'\n")
         self.write("tests/live/random_kills_test.py", "import sys\nassert sys.argv[2:] == ['--moments', '1000', '--seed', '0']\n")
         self.write("tests/hosts/packet_hosts_test.py", "import os\nassert os.environ['BRAID_OUTAGE_SECONDS'] == '20'\n")
         self.stub("tools/fuzz_coverage")
         result = self.run_tool(self.root / "tools/check", "--full")
-        # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; 1,000 random moments; every start
+        # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; worlds, twice; 1,000 random moments; every start
         # refused something; a link down; long commands; lines that fuzzers reach; and the live tests repeated.
-        self.assert_closes(result, 0, f"{self.ALL + 5 + 8} passed, 0 failed")
+        self.assert_closes(result, 0, f"{self.ALL + 5 + 10} passed, 0 failed")
+        self.assertEqual((self.root / "worlds").read_text(), "--seeds 10000 --jobs 2\n--shared-memory --seeds 5000 --jobs 2\n")
         self.assertIn("every process killed once", result.stdout)
         self.assertIn("killed at 1,000 random moments", result.stdout)
         self.assertIn("failing_start_test.py", result.stdout)
@@ -234,7 +236,7 @@ class RunChecks(tree.TreeTest):
         self.assert_closes(result, 0, f"{self.ALL + 3} passed, 0 failed")
         self.assertIn("fuzz_small: status 0, 77 inputs", result.stdout)
         words = (self.root / "words").read_text().split()
-        self.assertIn("-max_total_time=30", words)
+        self.assertIn("-max_total_time=20", words)
         self.assertEqual(words[-1], str(self.root / "tests/fuzz/corpus/small"), "from the kept inputs")
 
     def test_a_fuzzer_that_crashes_fails_the_run_and_prints_how_to_repeat_it(self):
