@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the presets, runs every check and test, and counts the results. tools/check first installs what this needs.
 
-    tools/run_checks.py [--full] [--root DIR] [--jobs N]
+    tools/run_checks.py [--full] [--root DIR] [--jobs N] [--most-minutes N]
 
 The last line of the output is the sum, alone on its line: "N passed, N failed", with ", N skipped" if some were
 skipped. Each test of ctest counts as one, each check and each build as one. Exit status 0: nothing failed.
@@ -11,6 +11,8 @@ wait more than they compute. What runs in a sanitizer's build is chosen by label
 `no-asan`, only `threads`. A test labelled `live` runs alone. Of the others, those of one GoogleTest program run in one process of it,
 because to start a process takes longer than most of them; ctest starts one for each test. Each test runs once, where it notices
 most: those of the command `braid` and of processes in the release build, the others in AddressSanitizer's. With --full both have all.
+
+On a slow machine --most-minutes ends the whole in time: what is not ready for its tests by then is skipped and named, but for the release build.
 """
 
 import argparse
@@ -179,12 +181,15 @@ class Builds:
         self._pool = concurrent.futures.ThreadPoolExecutor(max_workers=1)
         self._results = {preset: self._pool.submit(self._make, preset) for preset in presets}
 
-    def wait(self, preset):
-        """Returns its results: (what, words, output, exit status, seconds) of each command."""
+    def wait(self, preset, most_seconds):
+        """Returns its results: (what, words, output, exit status, seconds) of each command. Raises TimeoutError after so long, None: never."""
         with self._lock:
             self._waited_for = preset
             self._renice(0)
-        results = self._results[preset].result()
+        try:
+            results = self._results[preset].result(most_seconds)
+        except concurrent.futures.TimeoutError:
+            raise TimeoutError from None
         with self._lock:
             self._waited_for = None
             self._renice(19)
@@ -242,8 +247,10 @@ class Builds:
 class Run:
     """One run of checks in one tree."""
 
-    def __init__(self, root, jobs):
+    def __init__(self, root, jobs, most_minutes=None):
+        """`most_minutes`: after so long no build but the release build is waited for or tested. None: they take what they take."""
         self.root = root
+        self.most_minutes = most_minutes
         self.jobs = str(jobs)
         self.tally = Tally()
         self.start = time.monotonic()
@@ -274,8 +281,13 @@ class Run:
         return self.check(f"configure {preset}", configuration_of(preset, tests))
 
     def finish_build(self, builds, preset):
-        """Waits for it; returns whether it has succeeded."""
-        for what, words, output, status, seconds in builds.wait(preset):
+        """Waits for it; returns whether it has succeeded. Raises TimeoutError."""
+        left = None
+        if self.most_minutes is not None and preset != "release":
+            left = self.start + 60 * self.most_minutes - time.monotonic()
+            if left <= 0:  # its tests would take time, too
+                raise TimeoutError
+        for what, words, output, status, seconds in builds.wait(preset, left):
             print(f"\n=== {what}: {' '.join(words)}\n{output}", flush=True)
             self.times.append((what, seconds))
             self.tally.add(what, status == 0)
@@ -411,18 +423,26 @@ class Run:
             del presets["release"]
         builds = Builds({**{preset: tests for preset, (tests, _) in presets.items()}, **({"fuzz": ""} if self.fuzzers() else {})},
                         ["release"], self.jobs, self.root, self.environment)
+        left = [*presets, *(["fuzz"] if self.fuzzers() else [])]
         try:
-            for preset, (_, choice) in presets.items():
-                if not self.finish_build(builds, preset):
-                    continue
-                self.test(preset, choice)
-                for what, words in RELEASE_CHECKS if preset == "release" else []:
-                    self.check(what, words)
-            if self.fuzzers() and self.finish_build(builds, "fuzz"):
-                self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))
+            while left:
+                if self.finish_build(builds, left[0]):
+                    self.test_build(left[0], presets, full)
+                del left[0]
+        except TimeoutError:
+            print(f"\n=== skipped after {self.most_minutes} minutes: {' '.join(left)}", flush=True)
+            self.tally.skipped += [f"{preset}: it is not built after {self.most_minutes} minutes" for preset in left]
         finally:
             builds.end()
         for what, words in FULL_CHECKS if full else []:
+            self.check(what, words)
+
+    def test_build(self, preset, presets, full):
+        if preset == "fuzz":
+            self.fuzz(*((FULL_FUZZ_SECONDS, FULL_FUZZ_SEED) if full else (FUZZ_SECONDS, FUZZ_SEED)))
+            return
+        self.test(preset, presets[preset][1])
+        for what, words in RELEASE_CHECKS if preset == "release" else []:
             self.check(what, words)
 
     def report(self):
@@ -461,8 +481,9 @@ def main():
     parser.add_argument("--full", action="store_true", help="also the debug preset and the longer checks")
     parser.add_argument("--root", type=pathlib.Path, default=here, help="the tree to check (default: this one)")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="default: one for each core")
+    parser.add_argument("--most-minutes", type=float, metavar="N", help="then skip what is not ready for its tests, but for the release build (default: nothing)")
     args = parser.parse_args()
-    run = Run(args.root.resolve(), args.jobs)
+    run = Run(args.root.resolve(), args.jobs, args.most_minutes)
     run.everything(args.full)
     run.report()
     return 1 if run.tally.failed else 0

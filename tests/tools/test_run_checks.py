@@ -224,6 +224,16 @@ class RunChecks(tree.TreeTest):
         processes = (self.root / "processes").read_text().splitlines()
         self.assertEqual(sorted(set(processes)), ["--gtest_filter=A.one", "--gtest_filter=A.two"])
 
+    def test_what_is_not_built_in_time_is_skipped_and_named(self):
+        self.write("tests/fuzz/small_fuzz.cpp", "")
+        slow = 'if(CMAKE_BINARY_DIR MATCHES "tsan")\nadd_custom_target(slow ALL COMMAND sleep 1000)\nendif()\n'
+        self.write("CMakeLists.txt", PROJECT + slow)
+        result = self.run_tool(self.root / "tools/check", "--most-minutes", "0.25", cwd="/")
+        # As ever but for ThreadSanitizer's build with its test, and a fuzzer's.
+        self.assert_closes(result, 0, f"{self.ALL - 3} passed, 0 failed, 2 skipped")
+        for preset in ("tsan", "fuzz"):
+            self.assertIn(f"{preset}: it is not built after 0.25 minutes", result.stdout)
+
     def fuzzer(self, body):
         """A fuzzer that the build of any preset "makes": a script."""
         self.write("tests/fuzz/small_fuzz.cpp", "")
