@@ -79,7 +79,7 @@ class FailingStart(unittest.TestCase):
     def test_allocations(self):
         for process in ("braid", "braidd", "start_program"):
             self.fail_each(process, "allocation", range(1, FIRST_OF_ALL + 1) if ALL else range(1, 6))
-            for n in sorted(random.Random(SEED).sample(range(6, FIRST_OF_ALL), 20)):
+            for n in sorted(random.Random(SEED).sample(range(6, FIRST_OF_ALL), 8)):
                 with self.subTest(process=process, n=n):
                     self.fail_nth(process, "allocation", n)
 
