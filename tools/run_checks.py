@@ -93,6 +93,9 @@ FUZZ_MAX_BYTES, FUZZ_MAX_BYTES_OF = 600, {"handshake": 300, "sealed": 300, "engi
 # Without a heap frame for each call: the preset asan runs the kept inputs with them.
 FUZZ_OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0:strict_string_checks=1"}
 
+# Before a command: no signal is ignored because somebody before us ignored it (ctest does the same).
+PLAIN_SIGNALS = ["env", "--default-signal"]
+
 # How long all tests of a GoogleTest program may take together.
 LONGEST_PROGRAM_SECONDS = 900
 
@@ -340,8 +343,9 @@ class Run:
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(int(self.jobs)) as pool:
             results = {program: pathlib.Path(folder) / f"{program.name}.xml" for program in programs}
             for program, (status, output, seconds) in zip(programs, pool.map(
-                    lambda program: self.googletest_one([*before, str(program), f"--gtest_output=xml:{results[program]}"],
-                                                        self.root / "build" / preset), programs)):
+                    lambda program: self.googletest_one(
+                        [*before, *PLAIN_SIGNALS, str(program), f"--gtest_output=xml:{results[program]}"], self.root / "build" / preset),
+                    programs)):
                 name = f"{preset}: {program.name}"
                 print(f"{program.name}: status {status}, {seconds:.1f} s", flush=True)
                 failed_before = len(self.tally.failed)

@@ -77,10 +77,10 @@ struct Refused {
 
 TEST(Environment, ErrorNamesTheVariableItsValueAndTheCure) {
   const Refused cases[] = {
-      {{{"BRAID_COMPUTE", "two"}}, "BRAID_COMPUTE is 'two'", "a whole number from 1 to 64"},
-      {{{"BRAID_COMPUTE", "0"}}, "BRAID_COMPUTE is '0'", "from 1 to 64"},
-      {{{"BRAID_COMPUTE", "-1"}}, "BRAID_COMPUTE is '-1'", "from 1 to 64"},
-      {{{"BRAID_COMPUTE", "2 "}}, "BRAID_COMPUTE is '2 '", "from 1 to 64"},
+      {{{"BRAID_COMPUTE", "two"}}, "BRAID_COMPUTE is 'two'", "a whole number from 1 to 128"},
+      {{{"BRAID_COMPUTE", "0"}}, "BRAID_COMPUTE is '0'", "from 1 to 128"},
+      {{{"BRAID_COMPUTE", "-1"}}, "BRAID_COMPUTE is '-1'", "from 1 to 128"},
+      {{{"BRAID_COMPUTE", "2 "}}, "BRAID_COMPUTE is '2 '", "from 1 to 128"},
       {{{"BRAID_CLUSTERS", "1025"}}, "BRAID_CLUSTERS is '1025'", "from 1 to 1024"},
       {{{"BRAID_HEAP_MIB", ""}}, "BRAID_HEAP_MIB is ''", "braid run"},
       {{{"BRAID_WINDOW_KIB", "16"}}, "BRAID_WINDOW_KIB is '16'", "from 32 to"},

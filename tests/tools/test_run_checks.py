@@ -1,6 +1,7 @@
 """tools/check counts what ran, and one failure anywhere is a failure of the whole."""
 
 import json
+import signal
 import unittest
 
 import tree
@@ -40,6 +41,7 @@ set_tests_properties(unit.A.one unit.A.two PROPERTIES LABELS threads)
 """
 UNIT = """#!/bin/sh
 echo "$*" >>{root}/processes
+grep SigIgn /proc/self/status >>{root}/ignored
 for word; do case $word in --gtest_output=xml:*) results=${{word#--gtest_output=xml:}};; esac; done
 [ -z "$results" ] || cat >"$results" <<END
 <?xml version="1.0"?><testsuites><testsuite name="A">{cases}</testsuite></testsuites>
@@ -200,6 +202,14 @@ class RunChecks(tree.TreeTest):
         processes = (self.root / "processes").read_text().splitlines()
         self.assertEqual(len(processes), 3, "one for each preset")
         self.assertTrue(all(words.startswith("--gtest_output=xml:") for words in processes), processes)
+
+    def test_programs_do_not_inherit_ignored_signals(self):
+        self.write("unit", UNIT.format(root=self.root, cases=PASSED + PASSED.replace("one", "two"), status=0), mode=0o755)
+        self.write("CMakeLists.txt", PROJECT + GOOGLETEST)
+        result = self.run_tool("env", "--ignore-signal=QUIT", self.root / "tools/check")
+        self.assert_closes(result, 0, f"{self.ALL + 6} passed, 0 failed")
+        quit_is_ignored = [int(line.split()[1], 16) >> (signal.SIGQUIT - 1) & 1 for line in (self.root / "ignored").read_text().splitlines()]
+        self.assertEqual(quit_is_ignored, [0, 0, 0])
 
     def test_a_failed_test_of_a_program_is_named_with_what_it_said(self):
         result = self.unit(PASSED + '<testcase name="two" classname="A" status="run" result="completed">'
