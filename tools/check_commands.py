@@ -34,6 +34,7 @@ import sys
 import tempfile
 import time
 
+BIN = "build/release/bin/"
 LIMIT_S = 100  # for a command without an annotation
 
 COMMAND = re.compile(r"(\./|tools/|build/|bench/|[A-Z_]+=\S+ +\S|(braid|cmake|ctest|ninja|chrt|tshark|git|make|mkdir|cd|python3|ccache) )")
@@ -158,12 +159,13 @@ def simple_commands(text):
             yield words
 
 
-def foreign_problems(words, names):
-    """What commands of cmake and ctest name: presets, targets, tests."""
+def foreign_problems(words, names, made):
+    """What commands of cmake and ctest name: presets, targets, tests. A test of a program that is in `made` is known when that is built."""
     for option, value in zip(words, words[1:]):
         if option == "--preset" and value not in names.presets:
             yield f"there is no preset {value}"
-        if words[0] == "ctest" and option == "-R" and names.tests(value) == 0:
+        program = re.match(r"\^(\w+)\.", value)
+        if words[0] == "ctest" and option == "-R" and not (program and BIN + program[1] in made) and names.tests(value) == 0:
             yield f"no test's name matches {value}"
     if words[0] == "cmake" and "--target" in words:
         for target in words[words.index("--target") + 1:]:
@@ -182,7 +184,7 @@ def static_problems(command, names, made):
         return
     for words in parts:
         if words[0] in FOREIGN:
-            yield from foreign_problems(words, names)
+            yield from foreign_problems(words, names, made)
             continue
         if "/" not in words[0]:
             if shutil.which(words[0]) is None:
@@ -221,8 +223,10 @@ def code_problems(command, names):
 
 
 def made_by(commands):
-    """Names of the files that commands write beside themselves."""
-    return {pathlib.PurePath(name).name for c in commands for name in re.findall(r" -o (\S+)", c.text)}
+    """Names of the files that commands write beside themselves, and paths of the programs that they build."""
+    beside = {pathlib.PurePath(name).name for c in commands for name in re.findall(r" -o (\S+)", c.text)}
+    targets = {target for c in commands for names in re.findall(r"--build --preset release --target ([\w -]+)", c.text) for target in names.split()}
+    return beside | {BIN + target for target in targets}
 
 
 class Runner:

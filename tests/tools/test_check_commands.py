@@ -88,6 +88,12 @@ class Tree(tree.TreeTest):
                 if wrong.startswith("tools/") and "configs" not in wrong:
                     self.assertEqual(self.problems(f"Call `{wrong}`.\n"), 1)
 
+    def test_programs_that_the_page_builds_need_not_be_there_before(self):
+        self.write("build/release/build.ninja", "rule make\n  command = true\nbuild some_test: make\n")
+        use = "    build/release/bin/some_test && ctest --preset release -R '^some_test.Suite'\n"
+        self.assertEqual(self.problems(f"<!-- not run: a test -->\n    cmake --build --preset release --target some_test\n{use}"), 0)
+        self.assertEqual(self.problems(f"<!-- not run: a test -->\n{use}"), 2)
+
     def test_a_path_that_does_not_exist_is_reported(self):
         self.assertEqual(self.problems("See `docs/none.md` and `tools/program`.\n"), 1)
 
