@@ -56,12 +56,14 @@ bool Combiner::operation_complete(unsigned local) const {
 
 void Combiner::signal_waiting() {
   if (call_.in_progress()) signal_if_complete(calling_node_);
-  waiting_.for_each([this](unsigned local) { signal_if_complete(local); });
+  if (waiting_.none()) return;
+  for (unsigned local = 0; local < shape_.compute; ++local)
+    if (waiting_[local]) signal_if_complete(local);
 }
 
 void Combiner::signal_if_complete(unsigned local) {
   if (!operation_complete(local)) return;
-  waiting_.remove(local);
+  waiting_.reset(local);
   if (tracing()) {
     nodes_[local].stamps.answered = message_taken_;
     nodes_[local].stamps.installed = monotonic_now();

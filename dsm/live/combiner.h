@@ -5,16 +5,17 @@
 // Holders never touch the application's view of the heap, so they never fault; they allocate and log nothing.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 
 #include "base/ids.h"
+#include "base/limits.h"
 #include "base/time.h"
 #include "dsm/engine/engine.h"
 #include "dsm/live/current_call.h"
 #include "dsm/live/network.h"
-#include "dsm/live/node_bits.h"
 #include "dsm/live/own_descriptors.h"
 #include "dsm/live/trace.h"
 #include "dsm/live/transmitter.h"
@@ -42,7 +43,7 @@ class Combiner final : private Network::Sink {
     const std::lock_guard hold(*this);
     nodes_[local].completion.begin();
     const bool complete = operation();
-    if (!complete) waiting_.add(local);
+    if (!complete) waiting_.set(local);
     send_and_signal(local);
     return complete;
   }
@@ -97,7 +98,7 @@ class Combiner final : private Network::Sink {
     signal_complete();
   }
   void signal_complete() {
-    if (!waiting_.empty() || call_.in_progress()) signal_waiting();
+    if (waiting_.any() || call_.in_progress()) signal_waiting();
   }
   void signal_waiting();
   void signal_if_complete(unsigned local);
@@ -114,8 +115,8 @@ class Combiner final : private Network::Sink {
   CurrentCall call_;
   unsigned calling_node_ = 0;  // the compute node that has begun it
   Transmitter transmitter_;
-  NodeBits waiting_;           // compute nodes whose operation of the engine is in progress
-  unsigned compute_node_ = 0;  // the compute node that serves
+  std::bitset<kMaxComputeNodes> waiting_;  // compute nodes whose operation of the engine is in progress
+  unsigned compute_node_ = 0;              // the compute node that serves
   std::uint32_t idle_serves_ = 0;
   Instant message_taken_;  // while tracing
 

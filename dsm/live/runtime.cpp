@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bitset>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,7 +19,6 @@
 #include "base/system_error.h"
 #include "dsm/live/allocation_sites.h"
 #include "dsm/live/debugger.h"
-#include "dsm/live/node_bits.h"
 #include "dsm/live/runtime_message.h"
 #include "dsm/live/this_thread.h"
 #include "dsm/program/build_id.h"
@@ -465,13 +465,14 @@ void Runtime::run_on_all(const std::function<void(unsigned)>& job) {
 // The initial thread takes every compute node of its cluster to the barrier.
 void Runtime::barrier_of_clusters() {
   const Inside inside;
-  NodeBits in_progress;
+  std::bitset<kMaxComputeNodes> in_progress;
   for (unsigned local = 0; local < environment_.compute; ++local) {
     const auto node = static_cast<std::uint16_t>(local);
     if (!combiner_.start(local, [&] { return combiner_.engine().barrier(node, kOwnBarrier); }))
-      in_progress.add(local);
+      in_progress.set(local);
   }
-  in_progress.for_each([this](unsigned local) { waits_.wait(local); });
+  for (unsigned local = 0; local < environment_.compute; ++local)
+    if (in_progress[local]) waits_.wait(local);
 }
 
 int Runtime::current_node() const {
