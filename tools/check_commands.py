@@ -109,7 +109,7 @@ class Names:
 
     def __init__(self, root):
         self.root = root
-        self.bin = root / "build" / "release" / "bin"
+        self.bin = root / BIN
 
     @functools.cached_property
     def presets(self):

@@ -81,6 +81,13 @@ class Flags:
                 flags.append(word)
         return compiler, flags, includes
 
+    def groups(self, headers):
+        """The headers of each command, as a tuple."""
+        result = collections.defaultdict(list)
+        for header in headers:
+            result[tuple(self.command(header))].append(header)
+        return result
+
     def command(self, header):
         """The command that checks a C++ file as if it lay beside the header; how the file is given must follow."""
         for folder in header.parents:
@@ -144,10 +151,7 @@ class Standard:
         self._folder = folder
         self.best = dict.fromkeys(headers, frozenset())  # header -> what comes precompiled
         self._files = {}  # (command, names) -> the file that includes them
-        by_command = collections.defaultdict(list)
-        for header in headers:
-            by_command[tuple(flags.command(header))].append(header)
-        for command, group in by_command.items():
+        for command, group in flags.groups(headers).items():
             self._choose(command, {header: frozenset(included(header) & STANDARD.keys()) for header in group})
 
     def _choose(self, command, included):
@@ -226,10 +230,7 @@ def main():
     bad = 0
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(args.jobs) as pool:
         included = Included(args.root)
-        by_command = collections.defaultdict(list)
-        for header in headers:
-            by_command[tuple(flags.command(header))].append(header)
-        chains = [chain for group in by_command.values() for chain in chains_of(group, included)]
+        chains = [chain for group in flags.groups(headers).values() for chain in chains_of(group, included)]
         standard = Standard(args.root, included, flags, [chain[0] for chain in chains], pathlib.Path(folder))
         standard.precompile(pool)
         for results in pool.map(lambda chain: compile_alone(args.root, flags, standard, chain), chains):

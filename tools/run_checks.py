@@ -167,6 +167,18 @@ def configuration_of(preset, tests):
     return ["env", f"BRAID_TESTS_OF={tests}", "cmake", "--preset", preset, "-DBRAID_TESTS=ON"]
 
 
+def run_within(seconds, words, folder, environment):
+    """(exit status, output) of a command: 127 if it cannot start, 124 if it does not end in time."""
+    try:
+        run = subprocess.run(words, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                             stderr=subprocess.STDOUT, text=True, errors="replace", timeout=seconds, check=False)
+        return run.returncode, run.stdout
+    except OSError as problem:
+        return 127, f"{words[0]}: {problem.strerror}\n"
+    except subprocess.TimeoutExpired as stuck:
+        return 124, (stuck.stdout or b"").decode(errors="replace") + f"{' '.join(words)} did not end in {seconds} s\n"
+
+
 class Builds:
     """Configures and builds presets one after the other, beside whatever else runs: at the lowest priority, except while
     somebody waits for one. `presets`: name -> which tests are configured; `configured`: names of those that are."""
@@ -364,15 +376,8 @@ class Run:
     def googletest_one(self, words, folder):
         """(status, output, seconds) of a program."""
         start = time.monotonic()
-        try:
-            run = subprocess.run(words, cwd=folder, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                 stderr=subprocess.STDOUT, text=True, errors="replace", timeout=LONGEST_PROGRAM_SECONDS, check=False)
-            return run.returncode, run.stdout, time.monotonic() - start
-        except OSError as problem:
-            return 127, f"{words[-2]}: {problem.strerror}\n", time.monotonic() - start
-        except subprocess.TimeoutExpired as stuck:
-            output = (stuck.stdout or b"").decode(errors="replace")
-            return 124, f"{output}{words[-2]} did not end in {LONGEST_PROGRAM_SECONDS} s\n", time.monotonic() - start
+        status, output = run_within(LONGEST_PROGRAM_SECONDS, words, folder, self.environment)
+        return status, output, time.monotonic() - start
 
     def fuzzers(self):
         return sorted(file.name.removesuffix("_fuzz.cpp") for file in self.root.glob("tests/fuzz/*_fuzz.cpp"))
@@ -402,15 +407,7 @@ class Run:
                  "-entropic=0", "-print_funcs=0",
                  "-rss_limit_mb=3000", f"-artifact_prefix={found}/../{name}-",
                  str(found), str(self.root / "tests" / "fuzz" / "corpus" / name)]
-        try:
-            run = subprocess.run(words, cwd=self.root, env={**self.environment, **FUZZ_OPTIONS}, stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                                 timeout=seconds + 300, check=False)
-            return name, run.returncode, run.stdout
-        except OSError as problem:
-            return name, 127, f"{words[0]}: {problem.strerror}\n"
-        except subprocess.TimeoutExpired as stuck:
-            return name, 124, (stuck.stdout or b"").decode(errors="replace") + f"fuzz_{name} did not end\n"
+        return name, *run_within(seconds + 300, words, self.root, {**self.environment, **FUZZ_OPTIONS})
 
     @staticmethod
     def how_to_repeat(name, output):
@@ -439,7 +436,7 @@ class Run:
                 del left[0]
         except TimeoutError:
             print(f"\n=== skipped after {self.most_minutes} minutes: {' '.join(left)}", flush=True)
-            self.tally.skipped += [f"{preset}: it is not built after {self.most_minutes} minutes" for preset in left]
+            self.tally.skipped += [f"{preset}: not ready for its tests after {self.most_minutes} minutes" for preset in left]
         finally:
             builds.end()
         for what, words in FULL_CHECKS if full else []:

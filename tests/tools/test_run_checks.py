@@ -243,7 +243,7 @@ class RunChecks(tree.TreeTest):
         # As ever but for ThreadSanitizer's build with its test, and a fuzzer's.
         self.assert_closes(result, 0, f"{self.ALL - 3} passed, 0 failed, 2 skipped")
         for preset in ("tsan", "fuzz"):
-            self.assertIn(f"{preset}: it is not built after 0.25 minutes", result.stdout)
+            self.assertIn(f"{preset}: not ready for its tests after 0.25 minutes", result.stdout)
 
     def fuzzer(self, body):
         """A fuzzer that the build of any preset "makes": a script."""
