@@ -255,7 +255,9 @@ class Deaths(HostsTest):
         self.mark = str(mark)
         run = self.braid.start("--quiet", "--hosts", FOUR, "sleep", self.mark)
         self.addCleanup(run.kill)
-        self.assertTrue(wait_until(lambda: len(self.sleepers()) == 4), "it did not start")
+        if not wait_until(lambda: len(self.sleepers()) == 4):
+            run.terminate()
+            self.fail(f"only {len(self.sleepers())} of 4 processes have started; {finish(run)}")
         return run
 
     def sleepers(self):

@@ -98,7 +98,7 @@ def processes_of(program, *words):
     return found
 
 
-def wait_until(condition, seconds=20):
+def wait_until(condition, seconds=60):
     """Waits for the condition; false if it does not come."""
     end = time.monotonic() + seconds
     while not condition():
