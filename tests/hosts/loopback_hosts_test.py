@@ -14,12 +14,11 @@ import tempfile
 import time
 import unittest
 
-from runs import Command, finish, processes_of, script, wait_until
+from runs import MOST_SECONDS_TO_END, Command, finish, processes_of, script, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO, FOUR = "127.0.0.1,127.0.0.2", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"
 # Everything everywhere has ended so long after a death (docs/OPERATIONS.md).
-MOST_SECONDS_TO_END = 10
 # A braid-node that is told of another version than it was sent.
 OTHER_VERSION = f"""#!/usr/bin/env python3
 import os, re, subprocess

@@ -19,11 +19,10 @@ import unittest
 
 import slurm_network
 import ssh_network
-from runs import Command, finish, node_between, wait_until
+from runs import MOST_SECONDS_TO_END, Command, finish, node_between, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 3
-MOST_SECONDS_TO_END = 10
 PROGRAMS = ("jacobi", "sleep", "braidd", "braid-node", "braid")
 ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
 

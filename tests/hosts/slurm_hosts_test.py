@@ -17,12 +17,11 @@ import tempfile
 import time
 import unittest
 
-from runs import Command, finish, node_between, wait_until
+from runs import MOST_SECONDS_TO_END, Command, finish, node_between, wait_until
 from slurm_network import SALLOC, SlurmNetwork, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 2
-MOST_SECONDS_TO_END = 10
 # Each node is told the credential that the first one on any host was told.
 OTHERS_CREDENTIAL = """found = re.search(rb"MUNGE:[^:]*:", begin)
 try:
