@@ -1,9 +1,13 @@
-// Which host of a run starts which.
+// Which host of a run starts which, and how long each waits for the words of another.
 #include "tools/braid/run/tree/host_tree.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+
+#include "base/time.h"
+#include "tools/braid/run/liveness.h"
+#include "tools/braid/run/tree/first_words.h"
 
 namespace braid::cli {
 namespace {
@@ -39,6 +43,42 @@ TEST(HostTree, NobodyStartsMoreThanItMayAndPathsAreShort) {
     EXPECT_EQ(longest_path(starters), 2);
   }
   EXPECT_EQ(longest_path(starters_of(32 + 32 * 32 + 1, 32)), 3);
+}
+
+// Looks as often as the owners do; when it is lost.
+Duration lost_after(Liveness& l, Instant from, Duration most, auto&& at_each) {
+  for (Instant now = from; now - from < most; now = now + Liveness::kBeat) {
+    at_each(now);
+    if (l.is_lost(now)) return now - from;
+  }
+  return most;
+}
+
+TEST(HostLiveness, FirstWordMayComeLateAndLaterOnesMayNot) {
+  const Instant start = Instant() + 5_s;
+  Liveness l;
+  l.start(start, kPatience);
+  EXPECT_EQ(lost_after(l, start, 90_s, [](Instant) {}), kHostConnects + Liveness::kBeat);
+  l.start(start, kPatience);
+  l.on_word(start);
+  EXPECT_EQ(lost_after(l, start, 90_s, [](Instant) {}), Liveness::kLost + Liveness::kBeat);
+}
+
+TEST(HostLiveness, InattentionForgivesSilenceAndTakesNoPatienceAway) {
+  const Instant start = Instant() + 5_s;
+  Liveness l;
+  l.start(start, kPatience);
+  EXPECT_EQ(lost_after(l, start, 90_s,
+                       [&](Instant now) {
+                         if (now - start < 2_s) l.on_inattention(now);
+                       }),
+            kHostConnects + Liveness::kBeat);
+  l.start(start);
+  EXPECT_EQ(lost_after(l, start, 90_s,
+                       [&](Instant now) {
+                         if (now - start <= 20_s) l.on_inattention(now);
+                       }),
+            20_s + Liveness::kLost + Liveness::kBeat);
 }
 
 }  // namespace

@@ -246,6 +246,12 @@ class WrongUse(HostsTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("[127.0.0.1] welcome to this host", run.stderr)
 
+    def test_a_node_that_answers_late_is_waited_for(self):
+        # For a minute, and not for 4 s as later.
+        node = self.script(f"sleep 6; exec {BIN}/braid-node\n")
+        run = self.braid.run("--quiet", "--hosts", "127.0.0.1", "--braid-node", node, "true")
+        self.assertEqual(run.returncode, 0, run.stderr)
+
 
 class Deaths(HostsTest):
     """A run whose program would take an hour; the number of seconds marks its processes."""

@@ -59,6 +59,11 @@ class SshTree(SshHostsTest):
         run.send_signal(signal.SIGINT)
         self.expect_end(run, 128 + signal.SIGINT)
 
+    def test_a_relay_that_answers_late_is_waited_for(self):
+        node = script(self.folder / "node", f'[ $(hostname) != node1 ] || sleep 6; exec {BIN}/braid-node "$@"\n')
+        run = self.braid.run(*self.names, "--quiet", "--braid-node", node, "true")
+        self.assertEqual(run.returncode, 0, run.stderr)
+
     def test_deaths(self):
         for words, kill in (
                 ("host node3 is lost: ssh exited with status", lambda: self.signal_relay("node3", signal.SIGKILL)),

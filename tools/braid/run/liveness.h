@@ -1,6 +1,8 @@
 // Whether the other end of a connection lives: both ends say something every kBeat. Pure.
 #pragma once
 
+#include <algorithm>
+
 #include "base/time.h"
 
 namespace braid::cli {
@@ -11,12 +13,14 @@ class Liveness {
   // Who has said nothing for so long is lost. What TCP sends again after a link was down for 2 s comes within 3.4 s.
   static constexpr Duration kLost = 4_s;
 
-  // The first word may come so much later than kLost.
+  // Before all others. The first word may come so much later than kLost.
   void start(Instant now, Duration patience = {}) {
     looked_ = now;
     heard_ = now + patience;
   }
   void on_word(Instant now) { heard_ = now; }
+  // Nobody listens now, so silence up to here says nothing about the other end.
+  void on_inattention(Instant now) { heard_ = std::max(heard_, now); }
   // Call it at every turn. The time in which nobody called, because this process was stopped or had no processor, says nothing
   // about the other end.
   [[nodiscard]] bool is_lost(Instant now) {

@@ -100,6 +100,7 @@ Result<void> RemoteHost::start_daemons() {
   if (const Result<void> done = command_->start(); !done)
     return error("host {}: {}", host_.name, done.error().text);
   is_asked_for_ = true;
+  liveness_.start(monotonic_now(), kPatience);
   for (const auto& [number, cluster] : clusters_) living_.insert({Role::kDaemon, number});
   command_->send(encode(*begin_));
   beat_at_ = monotonic_now();
@@ -179,8 +180,8 @@ void RemoteHost::turn(Instant now) {
 
 void RemoteHost::look_for_life(Instant now) {
   if (is_lost_) return;
-  if (!command_->is_started()) return liveness_.start(now, kHostConnects - Liveness::kLost);
-  if (!is_reading()) liveness_.on_word(now);
+  if (!command_->is_started()) return liveness_.start(now, kPatience);
+  if (!is_reading()) liveness_.on_inattention(now);
   // What carries its words is looked after by itself, and then named.
   if (liveness_.is_lost(now) && !command_->is_held_up(now))
     lose(is_greeted_ ? text_of_silence() : text_of_no_answer());

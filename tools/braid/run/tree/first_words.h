@@ -6,12 +6,15 @@
 
 #include "base/time.h"
 #include "tools/braid/process/output_relay.h"
+#include "tools/braid/run/liveness.h"
 #include "tools/braid/run/messages.h"
 
 namespace braid::cli {
 
 // From the start of its command on, for the first word.
 inline constexpr Duration kHostConnects = 60_s;
+// The same for Liveness::start().
+inline constexpr Duration kPatience = kHostConnects - Liveness::kLost;
 
 // Whether the greeting has come. What a login shell wrote before it is shown as the host's.
 bool take_greeting(MessageReader& reader, std::string_view greeting, const std::string& host,

@@ -57,6 +57,7 @@ Result<void> HostRelay::start(std::size_t branch) {
   Branch& b = branches_[branch];
   if (!std::exchange(is_asked_for_, true)) {
     if (const Result<void> done = own_->start(); !done) return done;
+    liveness_.start(monotonic_now(), kPatience);
   }
   b.is_asked_for = true;
   send({{"do", "start"}, {"command", branch}, {"words", b.words}, {"prefix", fmt::format("[{}] ", b.host)}});
@@ -88,7 +89,7 @@ void HostRelay::turn(Instant now, bool is_read) {
   own_->write_some();
   if (own_->end()) return lose(*own_->end());
   if (!is_read) {
-    liveness_.on_word(now);
+    liveness_.on_inattention(now);
     heard_ = now;
   }
   look_for_life(now);
@@ -102,7 +103,7 @@ void HostRelay::turn(Instant now, bool is_read) {
 void HostRelay::look_for_life(Instant now) {
   if (is_over_) return;
   if (!own_->is_started()) {
-    liveness_.start(now, kHostConnects - Liveness::kLost);
+    liveness_.start(now, kPatience);
     heard_ = now;
     return;
   }
