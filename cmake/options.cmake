@@ -102,6 +102,11 @@ function(braid_main name source)
   target_link_libraries(${name} PRIVATE ${name}_main)
 endfunction()
 
+# For programs that handle a run's secret. A function that is found at its first call leaves the processor's registers on the
+# stack, and with them what was just copied.
+add_library(braid_functions_found_at_start INTERFACE)
+target_link_options(braid_functions_found_at_start INTERFACE LINKER:-z,now)
+
 # What the preset `tsan` builds.
 if(BRAID_SANITIZE STREQUAL "thread")
   add_custom_target(tests_of_threads)

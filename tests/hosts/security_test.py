@@ -19,7 +19,7 @@ import tempfile
 import time
 import unittest
 
-from runs import Command, finish, node_between, script, wait_until
+from runs import Command, copies_in_memory, finish, node_between, script, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO = "127.0.0.1,127.0.0.2"
@@ -240,6 +240,32 @@ class TheSecret(SecurityTest):
             file.unlink()
         self.assertEqual(self.braid.run("--quiet", "--hosts", TWO, "--braid-node", node, "true").returncode, 0)
         self.assertNotEqual(self.told(), {secret})
+
+    def test_only_daemons_keep_it_in_memory(self):
+        node = self.listening_node()
+        # Of hosts in a chain the first passes on what the second is told.
+        relay = script(self.folder / "relay", f'[ $# -eq 0 ] && exec {node}\nexec {BIN}/braid-node "$@"\n')
+        ssh = script(self.folder / "ssh", 'while [ $# -gt 1 ]; do shift; done; exec sh -c "$1"\n')
+        for options in ((), ("--launcher", "ssh", "--ssh", ssh, "--ssh-fan-out", "1")):
+            with self.subTest(options):
+                program = script(self.folder / "program", f"touch {self.folder}/ran-$BRAID_CLUSTER; sleep 3700\n")
+                run = self.braid.start("--hosts", TWO, "--braid-node", relay, *options, program)
+                self.addCleanup(run.kill)
+                self.assertTrue(wait_until(lambda: len(list(self.folder.glob("ran-*"))) == 2), "it did not start")
+                secret = self.told().pop()
+                copies = []
+                for pid in self.family(run.pid):
+                    try:
+                        copies.append((self.name(pid), copies_in_memory(pid, secret)))
+                    except PermissionError as problem:
+                        self.skipTest(str(problem))
+                self.assertEqual([pair for pair in copies if pair[1] and pair[0] != "python3"], 2 * [("braidd", 1)])
+                expected = {"braid", "braid-node", "braid-keeper", "python3"}
+                self.assertTrue(expected <= {pair[0] for pair in copies}, copies)
+                run.terminate()
+                finish(run)
+                for file in [*self.folder.glob("told*"), *self.folder.glob("ran-*")]:
+                    file.unlink()
 
     def test_there_is_none_where_security_is_off(self):
         node = self.listening_node()

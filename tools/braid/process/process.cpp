@@ -18,6 +18,7 @@
 #include "base/processors.h"
 #include "base/system_error.h"
 #include "tools/braid/process/cpu_quota.h"
+#include "tools/braid/process/forget.h"
 #include "tools/braid/process/pipe.h"
 
 namespace braid::cli {
@@ -228,6 +229,7 @@ void read_some(Descriptor& from, std::string& text) {
     text.append(bytes, static_cast<std::size_t>(n));
   else if (n == 0 || (errno != EAGAIN && errno != EINTR))
     from.close();
+  forget(bytes);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <climits>
 
 #include "base/output_file.h"
+#include "tools/braid/process/forget.h"
 
 namespace braid::cli {
 
@@ -30,8 +31,7 @@ void Sink::write_some() {
       break;
     }
   }
-  pending_.erase(0, written);
-  if (gone_) pending_.clear();
+  forget_front(pending_, gone_ ? pending_.size() : written);
 }
 
 bool Sink::take_failure() {

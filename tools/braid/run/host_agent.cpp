@@ -25,6 +25,7 @@
 #include "settings/views/json.h"
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/find_program.h"
+#include "tools/braid/process/forget.h"
 #include "tools/braid/process/pipe.h"
 #include "tools/braid/run/liveness.h"
 #include "tools/braid/run/local_host.h"
@@ -149,6 +150,7 @@ class Agent {
       }
       liveness_.on_word(now);
       reader_.feed({bytes, static_cast<std::size_t>(n)});
+      forget(bytes);
       try {
         while (const std::optional<Message> message = reader_.next()) take(*message);
       } catch (const Message::exception& problem) {
@@ -214,7 +216,9 @@ class Agent {
     host_ = std::make_unique<LocalHost>(children_, options_, message.at("run").get<std::string>(),
                                         std::move(plans));
     host_->place(placed);
-    return host_->start_daemons();
+    Result<void> done = host_->start_daemons();
+    options_.secret.reset();  // the daemons have it
+    return done;
   }
 
   std::vector<PlacedCluster> place_own(std::span<const proxy::NodeConfig> plans, bool is_quiet) {

@@ -1,5 +1,7 @@
 #include "tools/braid/run/messages.h"
 
+#include "tools/braid/process/forget.h"
+
 namespace braid::cli {
 namespace {
 
@@ -45,7 +47,7 @@ std::optional<Message> MessageReader::next() {
     if (length > kMaxMessageBytes) refuse_message("its length is not possible");
   }
   if (there < kLengthBytes + length || there < kLengthBytes) {
-    text_.erase(0, begin_);
+    forget_front(text_, begin_);
     begin_ = 0;
     return {};
   }

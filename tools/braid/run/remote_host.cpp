@@ -103,6 +103,7 @@ Result<void> RemoteHost::start_daemons() {
   liveness_.start(monotonic_now(), kPatience);
   for (const auto& [number, cluster] : clusters_) living_.insert({Role::kDaemon, number});
   command_->send(encode(*begin_));
+  begin_ = Message();
   beat_at_ = monotonic_now();
   return {};
 }

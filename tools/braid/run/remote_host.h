@@ -82,7 +82,7 @@ class RemoteHost final : public RunHost {
   ChildProcesses& children_;
   const Host host_;
   const std::unique_ptr<HostCommand> command_;
-  const Result<Message> begin_;
+  Result<Message> begin_;  // until it is sent
   std::map<unsigned, Cluster> clusters_;
   std::map<unsigned, Input> inputs_;
   WholeLines lines_[2];  // of standard output and error

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/json.h"
 #include "base/limits.h"
@@ -24,7 +25,6 @@
 #include "tools/braid/run/report.h"
 #include "tools/braid/run/show_plan.h"
 #include "tools/braid/run/supervisor.h"
-#include "tools/braid/secret/make_secret.h"
 
 namespace braid::cli {
 namespace {
@@ -232,16 +232,14 @@ bool leaves_this_host(const RunOptions& options) {
                                     options.config.dpdk.kind == settings::DpdkKind::kAfPacket);
 }
 
-void prepare_secret(RunOptions& options) {
+void prepare_security(RunOptions& options) {
   if (options.config.security.mode == settings::SecurityMode::kOff) {
     if (leaves_this_host(options))
       fmt::print(stderr,
                  "braid: security is off: packets between hosts are neither encrypted nor authenticated\n");
     return;
   }
-  const Result<std::shared_ptr<const stack::Secret>> secret = make_secret();
-  if (!secret) refuse(kLostDaemonStatus, secret.error().text);
-  options.secret = *secret;
+  options.is_sealed = true;
 }
 
 int run_application(const Arguments& arguments, const Given& given) {
@@ -278,14 +276,14 @@ int run_application(const Arguments& arguments, const Given& given) {
   }
   if (arguments.shows_plan) return show_plan(options);
   options.is_quiet = arguments.quiet;
-  prepare_secret(options);
+  prepare_security(options);
   options.input = readers_of(arguments, given);
   options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());
   if (options.hosts.empty()) prepare_capture(options.config);
   prepare_keylog(options);
 
-  const Result<RunReport> report = supervise(options);
+  const Result<RunReport> report = supervise(std::move(options));
   if (!report) refuse(kLostDaemonStatus, report.error().text);
   if (!arguments.quiet) std::fputs(render_text(*report).c_str(), stderr);
   report_file.write(render_json(*report));

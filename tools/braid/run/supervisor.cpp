@@ -24,6 +24,7 @@
 #include "tools/braid/run/tree/host_tree.h"
 #include "tools/braid/run/verdict.h"
 #include "tools/braid/run/watchdog.h"
+#include "tools/braid/secret/make_secret.h"
 
 namespace braid::cli {
 namespace {
@@ -56,7 +57,7 @@ struct Member {
 // decisions.
 class Supervisor {
  public:
-  Supervisor(const RunOptions& options, ChildProcesses children)
+  Supervisor(RunOptions& options, ChildProcesses children)
       : options_(options),
         config_(options.config),
         children_(std::move(children)),
@@ -71,6 +72,7 @@ class Supervisor {
 
   RunReport run() {
     if (Result<void> done = start_daemons(); !done) fail(Cause::kRunCannotContinue, done.error().text);
+    options_.secret.reset();
     while (!finished()) turn();
     return report();
   }
@@ -500,7 +502,7 @@ class Supervisor {
     return report;
   }
 
-  const RunOptions& options_;
+  RunOptions& options_;
   const settings::RunConfig& config_;
   ChildProcesses children_;
   CoreClaims claims_;
@@ -524,12 +526,18 @@ class Supervisor {
 
 }  // namespace
 
-Result<RunReport> supervise(const RunOptions& options) {
+Result<RunReport> supervise(RunOptions options) {
   // A shell that runs this in the background ignores it. Here it ends nothing.
   ::signal(SIGQUIT, SIG_DFL);
   Result<ChildProcesses> children =
       ChildProcesses::create({.signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2}});
   if (!children) return children.error();
+  // After the keeper, which has the memory of this process as it is before.
+  if (options.is_sealed) {
+    auto secret = make_secret();
+    if (!secret) return secret.error();
+    options.secret = std::move(*secret);
+  }
   return Supervisor(options, std::move(*children)).run();
 }
 

@@ -40,14 +40,15 @@ struct RunOptions {
   std::shared_ptr<const HostLauncher> launcher{};
   std::string agent{};
   bool sends_program = false;
-  std::string folder{};   // in which hosts run the application
-  bool is_quiet = false;  // says nothing of threads that have no core
-  // Of this run's nodes; null: no link is sealed. Never printed, and in no file, environment or argument.
+  std::string folder{};    // in which hosts run the application
+  bool is_quiet = false;   // says nothing of threads that have no core
+  bool is_sealed = false;  // the run makes a secret
+  // Of this run's nodes, until they have it; null: no link is sealed. Never printed, and in no file, environment or argument.
   std::shared_ptr<const stack::Secret> secret{};
 };
 
 // Runs to the end. Blocks; takes over the signals of the process, whose only thread calls. The error is of
 // what could not be set up; a run that was started and failed is a report with a failure in it.
-Result<RunReport> supervise(const RunOptions& options);
+Result<RunReport> supervise(RunOptions options);
 
 }  // namespace braid::cli

@@ -9,6 +9,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "tools/braid/process/forget.h"
+
 namespace braid::cli {
 namespace {
 
@@ -100,6 +102,8 @@ Result<TlsConnection> TlsConnection::create(Descriptor socket, Side side, const 
   // A session is not resumed, which would pass by the certificates.
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_num_tickets(context, 0);
+  // What was received is overwritten when it has been read.
+  ::SSL_CTX_set_options(context, SSL_OP_CLEANSE_PLAINTEXT);
   ::SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   made.tls_.reset(::SSL_new(context));
   if (!made.tls_ || ::SSL_set_fd(made.tls_.get(), made.fd()) != 1) return error("OpenSSL: {}", why());
@@ -146,6 +150,7 @@ TlsConnection::Step TlsConnection::read(std::string& to) {
   errno = 0;
   const int n = ::SSL_read(tls_.get(), bytes, sizeof bytes);
   if (n > 0) to.append(bytes, static_cast<std::size_t>(n));
+  forget(bytes);
   return step_of(n);
 }
 
@@ -159,7 +164,7 @@ TlsConnection::Step TlsConnection::write(std::string& from) {
     step = step_of(::SSL_write_ex(tls_.get(), from.data() + taken, from.size() - taken, &n));
     if (step == Step::kDone) taken += n;
   }
-  from.erase(0, taken);
+  forget_front(from, taken);
   return step;
 }
 

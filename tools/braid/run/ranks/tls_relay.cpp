@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "tools/braid/command_line/subcommand.h"
+#include "tools/braid/process/forget.h"
 #include "tools/braid/run/ranks/relay_order.h"
 #include "tools/braid/run/shared_files.h"
 
@@ -87,6 +88,7 @@ void TlsRelay::read_pipe() {
       pipe_has_ended_ = true;
     else
       sending_.append(bytes, static_cast<std::size_t>(n));
+    forget(bytes);
   }
 }
 

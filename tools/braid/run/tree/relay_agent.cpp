@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "tools/braid/command_line/subcommand.h"
+#include "tools/braid/process/forget.h"
 #include "tools/braid/process/pipe.h"
 #include "tools/braid/process/sink.h"
 #include "tools/braid/run/liveness.h"
@@ -89,6 +90,7 @@ class RelayAgent {
       }
       liveness_.on_word(now);
       reader_.feed({bytes, static_cast<std::size_t>(n)});
+      forget(bytes);
       try {
         while (const std::optional<Message> message = reader_.next()) take(*message);
       } catch (const Message::exception& problem) {
