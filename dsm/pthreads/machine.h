@@ -8,6 +8,7 @@
 //   c11.cpp          <threads.h>
 //   keys.cpp         thread-specific keys
 //   ends.cpp         how threads that are not the system's end
+//   sleeps.cpp       nanosleep() and so on, sched_yield()
 //   time.cpp         virtual time; of programs for simulation only, as
 //   streams.cpp      streams of stdio that threads have opened, and those of simulated programs; with it output.cpp
 //   memory.cpp       malloc() and what allocates by it, operator new
@@ -65,7 +66,8 @@ inline constexpr unsigned kJobSemaphore =
     kMaxThreads;  // and one for each cluster, in simulation for each compute node; those before: of threads that have ended
 inline constexpr unsigned kBarrierSemaphores = kJobSemaphore + std::max(kMaxClusters, kMaxThreads);
 inline constexpr unsigned kMaxBarriers = 1024;
-static_assert(kBarrierSemaphores + 2 * kMaxBarriers <= kSemaphores && kMaxBarriers <= kWords);
+inline constexpr unsigned kReleaseWord = kWords - 1;  // always 0
+static_assert(kBarrierSemaphores + 2 * kMaxBarriers <= kSemaphores && kMaxBarriers <= kReleaseWord);
 
 // A cluster runs so many threads at once, those of the runtime among them; in simulation as many as it has compute nodes.
 inline constexpr unsigned kNodes = kMaxComputeNodes;
@@ -249,6 +251,11 @@ void main_begins();
 void run_key_destructors();
 // What it has left to its end by std::notify_all_at_thread_exit(); on the same stack.
 void notify_at_end();
+
+// What the calling thread's cluster has written is there for those who call it afterwards; the calling thread is a compute node.
+void release_and_acquire();
+// All other clusters are to call it soon. In a live run.
+void ask_for_releases();
 
 // --- Handlers of signals (signals.cpp)
 

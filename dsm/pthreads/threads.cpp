@@ -232,7 +232,8 @@ void flush_streams() {
 
 // --- Each cluster's thread that starts others, in a live run
 
-void start_jobs(unsigned cluster) {
+// Whether there were any.
+bool start_jobs(unsigned cluster) {
   Shared& all = shared();
   std::vector<Thread*> threads;
   {
@@ -242,6 +243,7 @@ void start_jobs(unsigned cluster) {
     all.job_count[cluster] = 0;
   }
   for (Thread* const thread : threads) start_thread_here(*thread);
+  return !threads.empty();
 }
 
 bool is_ending() {
@@ -253,7 +255,7 @@ void serve_jobs(unsigned cluster) {
   for (;;) {
     wait_for_semaphore(kJobSemaphore + cluster, "pthread", {WaitedFor::Kind::kThreadToRun});
     if (is_ending()) return;
-    start_jobs(cluster);
+    if (!start_jobs(cluster)) release_and_acquire();  // ask_for_releases()
   }
 }
 
@@ -666,6 +668,17 @@ void start_to_serve_signals() {
 
 bool several_clusters() {
   return is_started && machine.clusters > 1;
+}
+
+void release_and_acquire() {
+  (void)calling_node_of("pthread").fetch_add(kReleaseWord, 0);
+}
+
+void ask_for_releases() {
+  Node self = calling_node_of("pthread");
+  const unsigned here = joined_host("pthread").shape().cluster;
+  for (unsigned cluster = 0; cluster < machine.clusters; ++cluster)
+    if (cluster != here) self.semaphore_post(kJobSemaphore + cluster);
 }
 
 bool uses_tries() {

@@ -1,10 +1,8 @@
 // Time as programs for simulation see it: virtual. CLOCK_REALTIME begins at a fixed date, so that a run can be repeated. The clocks
 // of processor time show the time of the run, too.
 #include <errno.h>
-#include <sched.h>
 #include <sys/time.h>
 #include <time.h>
-#include <unistd.h>
 
 #include <chrono>
 
@@ -29,16 +27,6 @@ std::int64_t now_ns(clockid_t clock) {
 
 timespec to_timespec(std::int64_t ns) {
   return {ns / kSecond, ns % kSecond};
-}
-std::int64_t to_ns(const timespec& t) {
-  return t.tv_sec * kSecond + t.tv_nsec;
-}
-bool is_valid(const timespec& t) {
-  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < kSecond;
-}
-
-void sleep_ns(std::int64_t ns) {
-  if (ns > 0) on_private([=] { thread_host::sleep(Duration::ns(ns)); });
 }
 
 }  // namespace
@@ -72,36 +60,12 @@ clock_t WRAPPED(clock)() {
   return now_ns(CLOCK_PROCESS_CPUTIME_ID) * CLOCKS_PER_SEC / kSecond;
 }
 
-int WRAPPED(nanosleep)(const timespec* time, timespec* rest) {
-  if (!is_valid(*time)) return errno = EINVAL, -1;
-  sleep_ns(to_ns(*time));
-  if (rest != nullptr) *rest = {};
-  return 0;
+// The host's clocks are not those of the program.
+int WRAPPED(clock_settime)(clockid_t, const timespec*) {
+  return errno = EPERM, -1;
 }
-int WRAPPED(clock_nanosleep)(clockid_t clock, int flags, const timespec* time, timespec*) {
-  if (!is_valid(*time)) return EINVAL;
-  sleep_ns(to_ns(*time) - ((flags & TIMER_ABSTIME) != 0 ? now_ns(clock) : 0));
-  return 0;
-}
-int WRAPPED(usleep)(useconds_t us) {
-  sleep_ns(std::int64_t{us} * 1000);
-  return 0;
-}
-int WRAPPED(thrd_sleep)(const timespec* time, timespec* rest) {
-  if (!is_valid(*time)) return -2;
-  return WRAPPED(nanosleep)(time, rest);
-}
-unsigned WRAPPED(sleep)(unsigned seconds) {
-  sleep_ns(seconds * kSecond);
-  return 0;
-}
-// As long as a system call: who polls so lets others go on.
-int WRAPPED(sched_yield)() {
-  sleep_ns(1000);
-  return 0;
-}
-void WRAPPED(thrd_yield)() {
-  (void)WRAPPED(sched_yield)();
+int WRAPPED(settimeofday)(const timeval*, const struct timezone*) {
+  return errno = EPERM, -1;
 }
 
 std::int64_t WRAPPED(_ZNSt6chrono3_V212steady_clock3nowEv)() {

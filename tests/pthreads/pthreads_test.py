@@ -86,6 +86,13 @@ class Pthreads(unittest.TestCase):
         done = live(3, "./volatiles", folder=self.folder, options=("--protocol", "lazy", "--compute", "2"))
         self.assertEqual(done.stdout, "[c0] volatiles: 24 counted, 0 wrong\n", done.stderr)
 
+    def test_threads_wait_for_plain_variables_in_loops_that_sleep(self):
+        self.assertEqual(self.compare("sleeps"), "sleeps: 0 wrong\n")
+        done = live(3, "./sleeps", folder=self.folder, options=("--protocol", "lazy", "--compute", "2"))
+        self.assertEqual(done.stdout, "[c0] sleeps: 0 wrong\n", done.stderr)
+        done = live(2, "./sleeps", "results", folder=self.folder, options=("--compute", "1"))
+        self.assertEqual(done.stdout, "[c0] results: 0 wrong\n", done.stderr)
+
     def test_the_report_names_the_global_and_the_allocation_that_a_lock_is(self):
         loop = "for (int i = 0; i < 300; ++i) {{ pthread_mutex_lock({0}); ++number; usleep(100); pthread_mutex_unlock({0}); }}"
         for lock, begin, kind, place in (("&table[3]", "", "global", "table"),

@@ -172,6 +172,22 @@ class Simulated(unittest.TestCase):
                                 ' printf("%d\\n", (int)(time(0) - begin));')
         self.assertEqual(done.stdout, "2000\n")
 
+    def test_the_hosts_clock_is_not_set_and_sleeps_of_no_descriptors_pass_virtual_time(self):
+        done = self.run_threads("poll(0, 0, 500000); select(0, 0, 0, 0, &long_time); sem_post(&s);",
+                                "const time_t begin = time(0); pthread_create(t, 0, f, 0); sem_wait(&s); const struct timespec now = {1, 0};"
+                                " const int done = clock_settime(CLOCK_REALTIME, &now);"
+                                ' printf("%d %d %d\\n", (int)(time(0) - begin), done, errno == EPERM);',
+                                before="#include <errno.h>\n#include <poll.h>\n#include <sys/select.h>\nstatic struct timeval long_time = {1500, 0};")
+        self.assertEqual(done.stdout, "2000 -1 1\n")
+
+    def test_a_thread_that_sleeps_sees_what_others_have_written_before_they_slept(self):
+        for options in ((), ("--protocol", "lazy")):
+            with self.subTest(options=options):
+                done = self.run_threads("told = 1; while (told == 1) usleep(100); told = 3; sleep(1);",
+                                        "pthread_create(t, 0, f, 0); while (!told) usleep(100); told = 2; while (told == 2) sched_yield();"
+                                        ' printf("%d\\n", told);', machine=(2, 1), options=options, before="#include <sched.h>\nint told;")
+                self.assertEqual(done.stdout, "3\n")
+
     def test_handlers_of_signals_that_come_at_any_time_use_globals(self):
         done = self.run_threads(
             "for (int i = 0; i < 3000; ++i) { pthread_mutex_lock(&mutex); ++number; pthread_mutex_unlock(&mutex); }",

@@ -1,0 +1,211 @@
+// Sleeping and yielding. Programs that wait for a plain variable in a loop that sleeps work on one machine, though C calls it a race. Here the
+// writer's page would leave its cluster only with a token that somebody asks for. So a thread that sleeps asks, shortly before it
+// wakes, that each cluster releases what its threads have written, and then acquires it (docs/decisions/0047).
+//
+//   nanosleep()   release        ask       acquire
+//   ───────────────┴──── sleeps ───┴─ sleeps ──┴──────▶
+//                                  │
+//   other clusters                 └ release
+//
+// In simulation, where time is virtual, nobody is there who could be asked: a thread finds what others have released, as by sleeping.
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <sys/select.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "dsm/program/host.h"
+#include "dsm/program/thread_host.h"
+#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/wrapped.h"
+
+namespace braid::dsm::pthreads {
+
+namespace {
+
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr Duration kLongestLead =
+    20_ms;  // between the question and waking: threads of the system wake up in it, also on a busy machine
+constexpr Duration kLong = 100_ms;    // a sleep that asks in any case; shorter ones share a question
+constexpr Duration kAskAgain = 1_ms;  // for each cluster of the run, so that one is asked no more often
+constexpr unsigned kYieldsToLook = 16;
+
+timespec to_timespec(std::int64_t ns) {
+  return {ns / kSecond, ns % kSecond};
+}
+std::int64_t to_ns(const timespec& t) {
+  return t.tv_sec * kSecond + t.tv_nsec;
+}
+bool is_valid(const timespec& t) {
+  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < kSecond;
+}
+
+std::int64_t now_ns(clockid_t clock) {
+  return on_private([=] {
+    return clock == CLOCK_REALTIME || clock == CLOCK_TAI ? thread_host::unix_time().ns()
+                                                         : (thread_host::monotonic() - Instant()).ns();
+  });
+}
+
+// The calling thread is a compute node, and others may be in other clusters.
+bool may_look() {
+  if (!several_clusters() || is_forked_child()) return false;
+  const Host* const host = current_host();
+  return host != nullptr && host->current_node() >= 0;
+}
+
+void look() {
+  on_private([] {
+    if (may_look()) release_and_acquire();
+  });
+}
+
+void ask(bool in_any_case) {
+  static constinit std::atomic<std::int64_t> last_ns{0};
+  on_private([=] {
+    if (!may_look() || !thread_host::starts_threads()) return;
+    const unsigned clusters = joined_host("nanosleep()").shape().clusters;
+    const std::int64_t now_ns = (thread_host::monotonic() - Instant()).ns();
+    if (!in_any_case && now_ns - last_ns.load(std::memory_order_relaxed) < kAskAgain.ns() * clusters) return;
+    last_ns.store(now_ns, std::memory_order_relaxed);
+    ask_for_releases();
+  });
+}
+
+// What is left for the second part of a sleep.
+std::int64_t lead_ns(std::int64_t ns) {
+  return std::min(ns / 4, kLongestLead.ns());
+}
+
+// As nanosleep().
+int sleep_live(std::int64_t ns, std::int64_t* rest_ns) {
+  const auto sleep_part = [rest_ns](std::int64_t part_ns, std::int64_t later_ns) {
+    const timespec part = to_timespec(part_ns);
+    timespec rest{};
+    if (::nanosleep(&part, &rest) == 0) return true;
+    *rest_ns = to_ns(rest) + later_ns;
+    return false;
+  };
+  look();
+  if (!sleep_part(ns - lead_ns(ns), lead_ns(ns))) return -1;
+  ask(ns >= kLong.ns());
+  if (!sleep_part(lead_ns(ns), 0)) return -1;
+  look();
+  return 0;
+}
+
+// As clock_nanosleep().
+int sleep_until(clockid_t clock, const timespec& deadline) {
+  const std::int64_t ns = std::max<std::int64_t>(to_ns(deadline) - now_ns(clock), 0);
+  const timespec first = to_timespec(to_ns(deadline) - lead_ns(ns));
+  look();
+  if (const int error_number = ::clock_nanosleep(clock, TIMER_ABSTIME, &first, nullptr); error_number != 0)
+    return error_number;
+  ask(ns >= kLong.ns());
+  if (const int error_number = ::clock_nanosleep(clock, TIMER_ABSTIME, &deadline, nullptr); error_number != 0)
+    return error_number;
+  look();
+  return 0;
+}
+
+void sleep_simulated(std::int64_t ns) {
+  look();
+  if (ns > 0) on_private([=] { thread_host::sleep(Duration::ns(ns)); });
+  look();
+}
+
+// 0, or -1 with errno, and what is left.
+int sleep_for(std::int64_t ns, std::int64_t* rest_ns) {
+  if (thread_host::starts_threads()) return sleep_live(ns, rest_ns);
+  sleep_simulated(ns);
+  return 0;
+}
+
+bool is_time_of_day(clockid_t clock) {
+  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC || clock == CLOCK_BOOTTIME || clock == CLOCK_TAI;
+}
+
+// As long as a system call, in simulation: who polls so lets others go on.
+void yield() {
+  static constinit thread_local unsigned yields __attribute__((tls_model("initial-exec"))) = 0;
+  const bool looks = ++yields % kYieldsToLook == 0;
+  if (looks) ask(false);
+  if (thread_host::starts_threads())
+    (void)::sched_yield();
+  else
+    on_private([] { thread_host::sleep(1_us); });
+  if (looks) look();
+}
+
+}  // namespace
+
+}  // namespace braid::dsm::pthreads
+
+using namespace braid::dsm::pthreads;  // NOLINT
+
+extern "C" {
+
+int WRAPPED(nanosleep)(const timespec* time, timespec* rest) {
+  if (!is_valid(*time)) return errno = EINVAL, -1;
+  std::int64_t rest_ns = 0;
+  const int result = sleep_for(to_ns(*time), &rest_ns);
+  if (rest != nullptr) *rest = to_timespec(rest_ns);
+  return result;
+}
+int WRAPPED(clock_nanosleep)(clockid_t clock, int flags, const timespec* time, timespec* rest) {
+  if (!is_valid(*time)) return EINVAL;
+  const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
+  if (!braid::dsm::thread_host::starts_threads()) {
+    sleep_simulated(to_ns(*time) - (is_absolute ? now_ns(clock) : 0));
+    return 0;
+  }
+  if (!is_time_of_day(clock)) return ::clock_nanosleep(clock, flags, time, rest);
+  if (is_absolute) return sleep_until(clock, *time);
+  const int before = errno;
+  const int result = WRAPPED(nanosleep)(time, rest);
+  const int error_number = result == 0 ? 0 : errno;
+  errno = before;
+  return error_number;
+}
+int WRAPPED(usleep)(useconds_t us) {
+  std::int64_t rest_ns = 0;
+  return sleep_for(std::int64_t{us} * 1000, &rest_ns);
+}
+unsigned WRAPPED(sleep)(unsigned seconds) {
+  std::int64_t rest_ns = 0;
+  (void)sleep_for(seconds * kSecond, &rest_ns);
+  return static_cast<unsigned>(rest_ns / kSecond);
+}
+int WRAPPED(thrd_sleep)(const timespec* time, timespec* rest) {
+  if (!is_valid(*time)) return -2;
+  return WRAPPED(nanosleep)(time, rest);
+}
+
+int WRAPPED(sched_yield)() {
+  yield();
+  return 0;
+}
+void WRAPPED(thrd_yield)() {
+  yield();
+}
+
+// Of no descriptors they are sleeps.
+int WRAPPED(poll)(pollfd* descriptors, nfds_t count, int timeout_ms) {
+  if (count > 0 || timeout_ms <= 0) return ::poll(descriptors, count, timeout_ms);
+  std::int64_t rest_ns = 0;
+  return sleep_for(std::int64_t{timeout_ms} * 1'000'000, &rest_ns);
+}
+int WRAPPED(select)(int count, fd_set* reads, fd_set* writes, fd_set* exceptions, timeval* timeout) {
+  if (count > 0 || timeout == nullptr || timeout->tv_sec < 0 || timeout->tv_usec < 0)
+    return ::select(count, reads, writes, exceptions, timeout);
+  std::int64_t rest_ns = 0;
+  const int result = sleep_for(timeout->tv_sec * kSecond + timeout->tv_usec * 1000, &rest_ns);
+  *timeout = {rest_ns / kSecond, rest_ns % kSecond / 1000};
+  return result;
+}
+
+}  // extern "C"
