@@ -267,6 +267,8 @@ void start_to_serve_signals();
 void serve_signals(void* stack, std::size_t stack_bytes);
 // Whether the calling thread is this node.
 bool serves_signals();
+// Then: the thread whose call the signal has interrupted, and for which the handler runs.
+Thread* interrupted_thread();
 
 // --- The end of a thread that is not one of the system (ends.cpp)
 

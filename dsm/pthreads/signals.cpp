@@ -34,11 +34,14 @@ constinit std::array<struct sigaction, NSIG> actions{};
 // A handler to call. Of one size, so that a pipe takes it whole or, when it is full, not.
 struct Letter {
   Handler handler;
+  Thread* interrupted;
   int number;
   siginfo_t info;
 };
 constinit std::array<int, 2> letters{-1, -1};
 constinit thread_local bool serves __attribute__((tls_model("initial-exec"))) = false;
+// Whose handler it runs; nullptr: main()'s.
+constinit thread_local Thread* interrupted __attribute__((tls_model("initial-exec"))) = nullptr;
 
 bool interrupts_runtime(const void* context) {
   if (!machine_is_coming()) return false;
@@ -51,7 +54,7 @@ void deliver(int number, siginfo_t* info, void* context) {
   const Handler handler = actions[static_cast<std::size_t>(number)].sa_sigaction;
   if (!interrupts_runtime(context)) return handler(number, info, context);
   const int before = errno;
-  const Letter letter{handler, number, *info};
+  const Letter letter{handler, own.thread, number, *info};
   // A full pipe: so many wait already that one is left out, as the system does with a signal that is pending.
   if (::write(letters[1], &letter, sizeof letter) == sizeof letter && !thread_host::starts_threads())
     signals_wait = 1;
@@ -127,6 +130,10 @@ bool serves_signals() {
   return serves;
 }
 
+Thread* interrupted_thread() {
+  return interrupted != nullptr ? interrupted : shared().threads.data();
+}
+
 void serve_signals(void* stack, std::size_t stack_bytes) {
   serves = true;
   sigset_t others;
@@ -134,7 +141,10 @@ void serve_signals(void* stack, std::size_t stack_bytes) {
   for (int number = 1; number < NSIG; ++number)
     if (is_own(number)) ::sigdelset(&others, number);
   ::pthread_sigmask(SIG_BLOCK, &others, nullptr);
-  for (Letter letter; take_letter(&letter);) run_on_shared_stack(run_handler, &letter, stack, stack_bytes);
+  for (Letter letter; take_letter(&letter);) {
+    interrupted = letter.interrupted;
+    run_on_shared_stack(run_handler, &letter, stack, stack_bytes);
+  }
 }
 
 void run_waiting_handlers() {

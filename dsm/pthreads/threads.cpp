@@ -517,13 +517,18 @@ void wait_for_end(const Thread& thread, const char* call) {
   wait_for_semaphore(index_of(thread), call, {WaitedFor::Kind::kThreadEnd, index_of(thread)});
 }
 
+// Of one that has ended: a detached one may still be named by a program that takes it for another.
+int error_of_unused(const Thread& thread) {
+  return thread.detached ? EINVAL : ESRCH;
+}
+
 int join(pthread_t name, void** result, bool waits) {
   Thread* const thread = thread_of(name);
   if (thread == nullptr) return ESRCH;
   if (thread == current_thread()) return EDEADLK;
   {
     const Guard guard(kThreadsLock);
-    if (!thread->used) return ESRCH;
+    if (!thread->used) return error_of_unused(*thread);
     if (thread->detached || thread->joined) return EINVAL;
     if (!waits && !thread->done) return EBUSY;
     thread->joined = true;
@@ -554,7 +559,7 @@ int detach(pthread_t name) {
   if (thread == nullptr) return ESRCH;
   {
     const Guard guard(kThreadsLock);
-    if (!thread->used) return ESRCH;
+    if (!thread->used) return error_of_unused(*thread);
     if (thread->detached || thread->joined) return EINVAL;
     thread->detached = true;
     if (!thread->done) return 0;
@@ -779,7 +784,7 @@ int WRAPPED(pthread_detach)(pthread_t name) {
 }
 
 pthread_t WRAPPED(pthread_self)() {
-  return reinterpret_cast<pthread_t>(current_thread());
+  return reinterpret_cast<pthread_t>(serves_signals() ? interrupted_thread() : current_thread());
 }
 int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
   return a == b ? 1 : 0;
@@ -787,6 +792,11 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
 
 [[noreturn]] void WRAPPED(pthread_exit)(void* result) {
   Thread* const thread = own.thread;
+  if (serves_signals())
+    on_private([] {
+      refuse("pthread_exit() in a handler of a signal that has interrupted a call that waits",
+             "let the handler write a variable or post a semaphore, and the thread end itself");
+    });
   if (thread == nullptr) {
     on_private([] { exit_main_when_alone(); });
     ::abort();

@@ -227,6 +227,17 @@ class Pthreads(unittest.TestCase):
         self.assertRegex(done.stderr, r"fileno\(\) of a stream that a thread of another cluster has opened in main at a.c:\d+ is not "
                                       "available with --pthreads: a descriptor is of one process")
 
+    def test_a_handler_that_interrupts_a_wait_is_that_threads(self):
+        before = ("#include <errno.h>\nstatic sem_t begun, told; static void take(int s) { (void)s; %s sem_post(&told); }")
+        begin = "sem_init(&begun, 0, 0); sem_init(&told, 0, 0); signal(SIGUSR1, take); pthread_create(&name, 0, f, 0); sem_wait(&begun); usleep(50000);" \
+                " pthread_kill(name, SIGUSR1); pthread_join(name, 0); if (number == 1) "
+        wait = "sem_post(&begun); while (sem_wait(&told)) if (errno != EINTR) abort();"
+        done = self.run_thread(wait, begin + '{ puts("its own"); exit(0); } exit(5);', options=("--compute", "1"),
+                               before=before % "number += pthread_equal(pthread_self(), name);")
+        self.assertEqual(done.stdout, "[c0] its own\n")
+        done = self.run_thread(wait, begin + "exit(5);", options=("--compute", "1"), expect=70, before=before % "pthread_exit(0);")
+        self.assertIn("pthread_exit() in a handler of a signal that has interrupted a call that waits in take at a.c", done.stderr)
+
     def test_signals_for_threads_of_other_clusters(self):
         """Two wait for one with sigwait(), and one in a read that a handler interrupts."""
         self.build(
