@@ -147,9 +147,18 @@ void serve_signals(void* stack, std::size_t stack_bytes) {
   }
 }
 
+// One at a time: where they come as fast as they run, on a slow machine or with a timer of some 100 µs, the thread goes on all the same. A handler
+// that calls the runtime comes here as well, and is not interrupted by the next one; the stack would fill.
 void run_waiting_handlers() {
+  static constinit thread_local bool runs __attribute__((tls_model("initial-exec"))) = false;
+  if (runs) return;
   signals_wait = 0;
-  for (Letter letter; take_letter(&letter);) run_handler(&letter);
+  Letter letter;
+  if (!take_letter(&letter)) return;
+  signals_wait = 1;  // there may be more
+  runs = true;
+  run_handler(&letter);
+  runs = false;
 }
 
 }  // namespace braid::dsm::pthreads
