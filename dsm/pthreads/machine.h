@@ -22,6 +22,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <signal.h>
 
 #include <algorithm>
 #include <array>
@@ -85,7 +86,8 @@ struct Thread {  // pthread_t is its address
   bool used;
   bool detached;
   bool done;
-  bool joined;  // somebody waits for it
+  bool joined;       // somebody waits for it
+  sigset_t blocked;  // signals, when it begins
   std::array<char, 16> name;
 };
 

@@ -140,6 +140,8 @@ void run_thread(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   own.thread = &thread;
   set_system_thread(thread.local, ::pthread_self());
+  // It is not the one that has called pthread_create() which has made the thread of the system.
+  if (thread_host::starts_threads()) ::pthread_sigmask(SIG_SETMASK, &thread.blocked, nullptr);
   void* const stack = take_stack(thread.stack_bytes);
   own.stack = stack;
   stack_guard.low = reinterpret_cast<std::uintptr_t>(stack);
@@ -404,6 +406,7 @@ struct Request {
   void* (*function)(void*) = nullptr;
   void* argument = nullptr;
   bool detached = false;
+  sigset_t blocked{};
   std::size_t stack_bytes = kStackBytes;
   unsigned cluster = kAnyCluster;
   const char* call = "pthread_create()";  // for messages
@@ -411,7 +414,10 @@ struct Request {
 
 Request read_request(const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
   Request request{.function = function, .argument = argument};
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &request.blocked);
   if (attributes == nullptr) return request;
+  sigset_t blocked;
+  if (::pthread_attr_getsigmask_np(attributes, &blocked) == 0) request.blocked = blocked;
   int detach_state = PTHREAD_CREATE_JOINABLE;
   std::size_t bytes = 0;
   ::pthread_attr_getdetachstate(attributes, &detach_state);
@@ -481,6 +487,7 @@ Thread* create(const Request& request) {
     fresh.function = request.function;
     fresh.argument = request.argument;
     fresh.detached = request.detached;
+    fresh.blocked = request.blocked;
     fresh.stack_bytes = request.stack_bytes;
     fresh.used = true;
     if (!choose_place(all, fresh, request.cluster)) fail_for_full_machine(request);
@@ -695,8 +702,9 @@ bool uses_timed_waits() {
 
 void call_at(unsigned home, const char* call, void* (*function)(void*), void* argument) {
   on_private([=] {
-    const Thread* const thread =
-        create({.function = function, .argument = argument, .cluster = home, .call = call});
+    Request request{.function = function, .argument = argument, .cluster = home, .call = call};
+    ::sigfillset(&request.blocked);
+    const Thread* const thread = create(request);
     void* result = nullptr;
     (void)join(reinterpret_cast<pthread_t>(thread), &result, true);
   });

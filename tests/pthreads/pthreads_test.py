@@ -227,6 +227,16 @@ class Pthreads(unittest.TestCase):
         self.assertRegex(done.stderr, r"fileno\(\) of a stream that a thread of another cluster has opened in main at a.c:\d+ is not "
                                       "available with --pthreads: a descriptor is of one process")
 
+    def test_a_thread_begins_with_the_mask_of_signals_of_the_one_that_has_created_it(self):
+        """Also where that one has changed it since the clusters were started, and in another cluster than the first."""
+        mask = "sigset_t set; sigemptyset(&set); sigaddset(&set, %s); pthread_sigmask(SIG_BLOCK, &set, 0);"
+        done = self.run_thread("sigset_t now; pthread_sigmask(SIG_BLOCK, 0, &now); masks[number++] = sigismember(&now, SIGUSR1) + 2 * sigismember(&now, SIGHUP);"
+                               " if (!p) { " + mask % "SIGHUP" + " pthread_create(&next, 0, f, &set); pthread_join(next, 0); }",
+                               "pthread_create(&next, 0, f, &next); pthread_join(next, 0); " + mask % "SIGUSR1",
+                               before="static pthread_t next; static int masks[3];", after='printf("%d %d %d\\n", masks[0], masks[1], masks[2]);',
+                               clusters=3, options=("--compute", "1"))
+        self.assertEqual(without_prefix(done.stdout), "0 1 3\n")
+
     def test_a_handler_that_interrupts_a_wait_is_that_threads(self):
         before = ("#include <errno.h>\nstatic sem_t begun, told; static void take(int s) { (void)s; %s sem_post(&told); }")
         begin = "sem_init(&begun, 0, 0); sem_init(&told, 0, 0); signal(SIGUSR1, take); pthread_create(&name, 0, f, 0); sem_wait(&begun); usleep(50000);" \
