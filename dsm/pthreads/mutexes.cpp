@@ -45,8 +45,10 @@ Self::Held* held_by_caller(const Mutex& mutex) {
 }
 
 [[noreturn]] void fail_held_already() {
-  fail("pthread_mutex_lock(){}: the calling thread has this mutex already, and would wait for itself",
-       place_of_call().c_str());
+  fail(
+      "pthread_mutex_lock(){}: the calling thread has this mutex already, and would wait for itself: let a semaphore "
+      "stand for a mutex that another thread unlocks",
+      place_of_call().c_str());
 }
 
 // --- With a lock of the machine
@@ -98,7 +100,10 @@ int unlock_direct(const Mutex& mutex) {
   } else {
     if (is_counted(mutex)) return EPERM;
     if (own.more_held == 0)
-      fail("pthread_mutex_unlock(){}: the calling thread does not have this mutex", place_of_call().c_str());
+      fail(
+          "pthread_mutex_unlock(){}: the calling thread does not have this mutex: let a semaphore stand for one that "
+          "another thread unlocks",
+          place_of_call().c_str());
     --own.more_held;
   }
   return give_lock(mutex);

@@ -313,7 +313,7 @@ class Pthreads(unittest.TestCase):
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for body, main, text in (
                 ("pthread_mutex_lock(&m); pthread_mutex_lock(&m);", "", r"in f at a.c:\d+: the calling thread has this mutex already"),
-                ("pthread_mutex_unlock(&m);", "", r"in f at a.c:\d+: the calling thread does not have this mutex"),
+                ("pthread_mutex_unlock(&m);", "", r"in f at a.c:\d+: the calling thread does not have this mutex: let a semaphore stand for one"),
                 ("", "pthread_mutex_lock(&m); pthread_mutex_lock(&m);", r"in main at a.c:\d+: the calling thread has this mutex"),
                 ("", "pthread_cond_wait(&c, &m);", r"pthread_cond_wait\(\) in main at a.c:\d+ waits for ever"),
                 ("pthread_barrier_t b; memset(&b, 1, sizeof b); pthread_barrier_wait(&b);", "", "was not initialised"),
