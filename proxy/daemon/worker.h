@@ -220,6 +220,7 @@ class Worker {
   void protocol_violation(Channel& channel);
 
   // --- arrivals
+  void publish_own_counters();  // those that no system call tells
   int receive(Instant now);
   template <class Meter>
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over, Meter& meter);

@@ -60,6 +60,11 @@ void SocketWaker::arm(int socket, WakeWord* word) {
   CHECK_EQ(status, 0);
 }
 
+void SocketWaker::leave(int socket) {
+  // An error: it is another socket than the one that was watched, which was closed.
+  (void)::epoll_ctl(epoll_, EPOLL_CTL_DEL, socket, nullptr);
+}
+
 void SocketWaker::run() {
   std::array<epoll_event, 32> events;
   while (true) {

@@ -13,6 +13,7 @@ Result<std::unique_ptr<UdpQueue>> UdpQueue::open(const UdpQueueOptions& options,
   Result<WakeWord*> word = queue->waker_->add(queue->binding_.socket());
   if (!word) return word.error();
   queue->word_ = *word;
+  queue->polls_until_busy_ = kPollsUntilBusy;
   return queue;
 }
 
@@ -34,6 +35,7 @@ void UdpQueue::announce_sleep() {
   receiver_.drain_errors();  // one that is left would end each sleep at once
   word_->announce();
   waker_->arm(binding_.socket(), word_);
+  polls_until_busy_ = kPollsUntilBusy;
 }
 
 }  // namespace braid::proxy

@@ -35,7 +35,10 @@ class UdpQueue final : public NicQueue {
   static Result<std::unique_ptr<UdpQueue>> open(const UdpQueueOptions& options,
                                                 std::shared_ptr<SocketWaker> waker);
 
-  std::size_t receive(std::span<MutableBytes> frames) override { return receiver_.receive(frames); }
+  std::size_t receive(std::span<MutableBytes> frames) override {
+    if (polls_until_busy_ != 0 && --polls_until_busy_ == 0) waker_->leave(binding_.socket());
+    return receiver_.receive(frames);
+  }
   std::size_t reserve(std::span<TxFrame> frames) override { return transmitter_.reserve(frames); }
   void commit(std::span<const TxFrame> frames) override;
   std::uint32_t max_frame_bytes() const override { return max_frame_bytes_; }
@@ -50,12 +53,16 @@ class UdpQueue final : public NicQueue {
   std::uint64_t address_changes() const override { return binding_.moves(); }
 
  private:
+  // Some hundred microseconds, beside which it is nothing to leave the waker and to come back.
+  static constexpr unsigned kPollsUntilBusy = 512;
+
   UdpQueue(const UdpQueueOptions& options, UdpBinding binding, std::shared_ptr<SocketWaker> waker);
 
   const std::uint32_t max_frame_bytes_;
   UdpBinding binding_;
   const std::shared_ptr<SocketWaker> waker_;
   WakeWord* word_ = nullptr;
+  unsigned polls_until_busy_ = 0;  // 0: the waker does not watch the socket
   UdpFrames frames_;
   UdpReceiver receiver_;
   UdpTransmitter transmitter_;

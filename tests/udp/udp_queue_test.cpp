@@ -11,6 +11,10 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -259,6 +263,40 @@ struct Sleeper {
   }
   void withdraw() { queue.withdraw_sleep(); }
 };
+
+// How many files all instances of epoll of this process watch.
+std::size_t watched_files() {
+  std::size_t count = 0;
+  for (const auto& file : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    if (std::filesystem::read_symlink(file, gone) != "anon_inode:[eventpoll]") continue;
+    std::ifstream about("/proc/self/fdinfo/" + file.path().filename().string());
+    for (std::string line; std::getline(about, line);) count += line.starts_with("tfd:") ? 1 : 0;
+  }
+  return count;
+}
+
+TEST(UdpQueue, WakerWatchesNoSocketOfABusyProxy) {
+  ASSERT_TRUE(WakeBarrier::join().ok());
+  if (const Result<void> probed = WakeWait::probe(); !probed) GTEST_SKIP() << probed.error().text;
+  std::shared_ptr<SocketWaker> waker = std::move(*SocketWaker::start());
+  const std::size_t alone = watched_files();
+  const UdpEnd a = end(1), b = end(2);
+  const auto from = open(a), to = open(b, true, waker);
+  EXPECT_EQ(watched_files(), alone + 1);
+  std::array<MutableBytes, kMaxBurst> frames;
+  for (std::uint64_t n = 0; n < 3; ++n) {
+    for (int polls = 0; polls < 1000; ++polls) (void)to->receive(frames);
+    EXPECT_EQ(watched_files(), alone);
+    std::thread sender([&] { send(*from, a, b, n, 1, [](std::uint64_t) { return 64; }); });
+    Sleeper sleeper{*to, monotonic_now() + 20_s};
+    sleep_until_woken(sleeper);
+    EXPECT_EQ(watched_files(), alone + 1);
+    sender.join();
+    EXPECT_TRUE(sleeper.found || sleeper.outcome == WakeWait::Outcome::kWoken) << n;
+    (void)to->receive(frames);
+  }
+}
 
 TEST(UdpQueue, ArrivalWakesASleeper) {
   ASSERT_TRUE(WakeBarrier::join().ok());
