@@ -124,6 +124,18 @@ TEST_F(LivePoints, PredictionsOfOneMachineShareItsRuns) {
   EXPECT_EQ(live_settings_yaml(faulty.points[1]), "faults:\n  loss: 0.1\n  seed: 2\n");
 }
 
+TEST_F(LivePoints, SettingsOfLiveRunsAloneShareThePrediction) {
+  const Study study = this->study("base: {bind: none}\nvary: [{wire: [shm, udp]}]\n");
+  const Result<LivePlan> made = plan(study, 64);
+  ASSERT_TRUE(made.ok()) << made.error().text;
+  EXPECT_THAT(runs(*made), ElementsAre("wire shm, live, repetition 1", "wire udp, live, repetition 1",
+                                       "wire shm, live, repetition 2", "wire udp, live, repetition 2"));
+  EXPECT_EQ(live_settings_yaml(study.points[1]), "bind: \"none\"\nwire: \"udp\"\n");
+  EXPECT_EQ(settings_yaml(study.points[1], 0), "");
+  StudyPrograms programs(folder_ / "b", BRAID_CONFIGS "/models");
+  EXPECT_EQ(*programs.origin(study.points[0]), *programs.origin(study.points[1])) << "one simulation";
+}
+
 TEST_F(LivePoints, ContradictionsOfLiveRunsAreRefused) {
   // It is below the model's min_rto_us, and not below that of a live run.
   const Result<LivePlan> made = plan(study("base: {transport: {ack_delay_us: 5000}}\n"), 64);

@@ -234,9 +234,9 @@ TEST(Study, UnknownSettingIsRefused) {
             "s.yaml:2:1: key 'clusters': is a setting; put it below 'base' or 'vary'");
   EXPECT_EQ(refusal(kWater + "wher: []\n"), "s.yaml:2:1: key 'wher': is not known; did you mean 'where'?");
   EXPECT_EQ(refusal(kWater + "base: {wire: shm}\n"),
-            "s.yaml:2:8: key 'wire': has no effect in simulations; remove it");
+            "s.yaml:2:8: key 'wire': has no effect in simulations; remove it, or add 'engine: live'");
   EXPECT_EQ(refusal(kWater + "vary: [{watchdog_s: [1, 2]}]\n"),
-            "s.yaml:2:9: key 'watchdog_s': has no effect in simulations; remove it");
+            "s.yaml:2:9: key 'watchdog_s': has no effect in simulations; remove it, or add 'engine: live'");
 }
 
 TEST(Study, FileThatIsNoStudyIsRefused) {

@@ -341,7 +341,8 @@ class StudyLoader {
 
   Result<void> add(StudyPoint point, const std::vector<Condition>& conditions) {
     for (const auto& [key, place] : point.settings.given()) {
-      if (!settings::shapes(key, true)) return error("{} has no effect in simulations; remove it", place);
+      if (!study_.live && !settings::shapes(key, true))
+        return error("{} has no effect in simulations; remove it, or add 'engine: live'", place);
     }
     const auto value_of = [&](const std::string& key) { return point.value_of(key); };
     for (const Condition& condition : conditions) {

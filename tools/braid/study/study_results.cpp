@@ -280,7 +280,10 @@ OrderedJson given_settings(const StudyPoint& point) {
 }
 
 std::string settings_yaml(const StudyPoint& point, std::uint32_t message_bytes) {
-  OrderedJson given = given_settings(point);
+  const OrderedJson all = given_settings(point);
+  OrderedJson given = OrderedJson::object();
+  for (const auto& [key, value] : all.items())
+    if (settings::shapes(key, true)) given[key] = value;
   if (message_bytes != 0) given["simulation.message_bytes"] = message_bytes;
   return settings_yaml(given);
 }
