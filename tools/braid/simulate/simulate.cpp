@@ -17,6 +17,7 @@
 #include "proxy/daemon/node_config.h"
 #include "sim/idle_message.h"
 #include "sim/process_shell.h"
+#include "tools/braid/counted.h"
 #include "tools/braid/simulate/cycles.h"
 #include "tools/braid/simulate/kind_name.h"
 
@@ -264,17 +265,17 @@ settings::EngineSettings engine_settings(const settings::RunConfig& config,
   return settings::EngineSettings::of(engine);
 }
 
-// A simulated machine has all its sub-connections and connections from the start. Measured on jacobi: 136 KiB for each
-// ordered pair of clusters with one proxy each (0.6 GB for 64 clusters, 2.2 for 128, 8.7 for 256), 60 of them for each
-// pair of their proxies.
+// A simulated machine has all its sub-connections and connections from the start. Measured on water, one proxy each: 0.26 GiB for 64 clusters, 0.76 for
+// 128; that is 2 MiB for each cluster and 32 KiB for each ordered pair of clusters (jacobi, which sends less: 20), 24 of them for each sub-connection between the two.
 Result<void> fits_in_memory(const settings::RunConfig& c, std::uint64_t memory_bytes) {
   const std::uint64_t pairs = std::uint64_t{c.clusters} * (c.clusters - 1);
-  const std::uint64_t bytes = pairs * ((76 + 60 * std::uint64_t{c.proxies} * c.proxies) << 10);
-  if (bytes <= memory_bytes) return {};
+  const std::uint64_t between_two = std::uint64_t{c.proxies} * (c.transport.all_pairs ? c.proxies : 1);
+  const std::uint64_t bytes = (pairs * (8 + 24 * between_two) << 10) + (std::uint64_t{c.clusters} << 21);
+  if (pairs == 0 || bytes <= memory_bytes) return {};
   return error(
-      "{} clusters with {} proxies each need about {} GiB to be simulated; this machine has {}. Take fewer "
+      "{} clusters with {} each need about {} GiB to be simulated; this machine has {}. Take fewer "
       "clusters (--clusters) or proxies (--proxies)",
-      c.clusters, c.proxies, (bytes >> 30) + 1, memory_bytes >> 30);
+      c.clusters, counted(c.proxies, "proxy", "proxies"), (bytes >> 30) + 1, memory_bytes >> 30);
 }
 
 Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
@@ -285,7 +286,9 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
   const settings::RunConfig& c = options.config;
   const auto memory_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                             static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  if (const Result<void> fits = fits_in_memory(c, memory_bytes); !fits) return fits.error();
+  settings::RunConfig whole = c;
+  whole.transport = transport;
+  if (const Result<void> fits = fits_in_memory(whole, memory_bytes); !fits) return fits.error();
   sim::MachineConfig m;
   sim::IccsConfig& i = m.iccs;
   i.clusters = static_cast<std::uint16_t>(c.clusters);
