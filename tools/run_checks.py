@@ -69,7 +69,7 @@ FULL_CHECKS = [
     # Any of a run's processes at any moment; the test among those above takes 20.
     ("processes killed at 1,000 random moments",
      ["python3", "tests/live/random_kills_test.py", "build/release/bin", "--moments", "1000", "--seed", "0"]),
-    # The test among those above takes two.
+    # The test among those above takes one.
     ("a study interrupted at 20 random moments",
      ["python3", "tests/cli/study_bytes_test.py", "build/release/bin", "--moments", "20", "--seed", "0", "Bytes.test_killed_and_interrupted_at_random_moments"]),
     # The test among those above takes some of the allocations only.

@@ -180,12 +180,13 @@ class RunChecks(tree.TreeTest):
         self.write("build/release/bin/fault_simulation", f"#!/bin/sh\necho $* >>{self.root}/worlds\n", mode=0o755)
         self.write("tests/live/failing_start_test.py", "import os\nassert os.environ['BRAID_FAIL_ALL'] == os.environ['BRAID_LONG_TESTS'] == '1'\n")
         self.write("tests/live/random_kills_test.py", "import sys\nassert sys.argv[2:] == ['--moments', '1000', '--seed', '0']\n")
+        self.write("tests/cli/study_bytes_test.py", "import sys\nassert sys.argv[2:6] == ['--moments', '20', '--seed', '0']\n")
         self.write("tests/hosts/packet_hosts_test.py", "import os\nassert os.environ['BRAID_OUTAGE_SECONDS'] == '20'\n")
         self.stub("tools/fuzz_coverage")
         result = self.run_tool(self.root / "tools/check", "--full")
-        # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; worlds, twice; 1,000 random moments; every start
-        # refused something; a link down; long commands; lines that fuzzers reach; and the live tests repeated.
-        self.assert_closes(result, 0, f"{self.ALL + 5 + 10} passed, 0 failed")
+        # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; worlds, twice; 1,000 random moments; a study
+        # at 20; every start refused something; a link down; long commands; lines that fuzzers reach; and the live tests repeated.
+        self.assert_closes(result, 0, f"{self.ALL + 5 + 11} passed, 0 failed")
         self.assertEqual((self.root / "worlds").read_text(), "--seeds 10000 --jobs 2\n--shared-memory --seeds 5000 --jobs 2\n")
         self.assertIn("every process killed once", result.stdout)
         self.assertIn("killed at 1,000 random moments", result.stdout)
