@@ -96,7 +96,7 @@ class Benches(unittest.TestCase):
         self.assertGreater(figures["over floor"]["read miss"], 0)
 
     def test_dsm_invoker_bench(self):
-        figures = self.measured(BIN / "dsm_invoker_bench", "--pages", 64, operations=9)
+        figures = self.measured(BIN / "dsm_invoker_bench", "--pages", 64, operations=12)
         self.assertGreater(figures["fetch-and-add"]["p99"], 0)
 
     def test_local_sync_bench(self):
