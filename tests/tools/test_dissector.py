@@ -82,13 +82,17 @@ def count(capture, display_filter):
     return len(tshark(capture, "-Y", display_filter, "-T", "fields", "-e", "frame.number").split())
 
 
+# Of a peer that was silent for peer_death_ms the next hello has another incarnation, also where only this machine stood still.
+PATIENT = ("--path-death", "60000", "--peer-death", "120000")
+
+
 @functools.cache
 def run(*options):
     """The folder that a small run with these options was captured in; it verified its result."""
     folder = pathlib.Path(tempfile.mkdtemp(prefix="braid-dissector-"))
     RUNS.append(folder)
     result = subprocess.run(
-        [os.environ["BRAID_COMMAND"], "run", "--quiet", "--capture", str(folder), *options,
+        [os.environ["BRAID_COMMAND"], "run", "--quiet", "--capture", str(folder), *PATIENT, *options,
          os.environ["BRAID_JACOBI"], "--size", "192", "--iterations", "6"],
         capture_output=True, text=True, timeout=100, check=False,
     )
