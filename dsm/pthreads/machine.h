@@ -254,7 +254,7 @@ void run_key_destructors();
 // What it has left to its end by std::notify_all_at_thread_exit(); on the same stack.
 void notify_at_end();
 
-// What the calling thread's cluster has written is there for those who call it afterwards; the calling thread is a compute node.
+// A release and an acquire: threads that call it later, in any cluster, see what this thread's cluster has written. Called by compute nodes.
 void release_and_acquire();
 // All other clusters are to call it soon. In a live run.
 void ask_for_releases();

@@ -40,7 +40,7 @@ struct Letter {
 };
 constinit std::array<int, 2> letters{-1, -1};
 constinit thread_local bool serves __attribute__((tls_model("initial-exec"))) = false;
-// Whose handler it runs; nullptr: main()'s.
+// The thread that was interrupted by the signal whose handler this one runs; nullptr: main().
 constinit thread_local Thread* interrupted __attribute__((tls_model("initial-exec"))) = nullptr;
 
 bool interrupts_runtime(const void* context) {

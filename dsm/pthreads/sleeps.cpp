@@ -20,6 +20,7 @@
 
 #include "dsm/program/host.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -27,28 +28,17 @@ namespace braid::dsm::pthreads {
 
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr Duration kLongestLead =
     20_ms;  // between the question and waking: threads of the system wake up in it, also on a busy machine
 constexpr Duration kLong = 100_ms;    // a sleep that asks in any case; shorter ones share a question
 constexpr Duration kAskAgain = 1_ms;  // for each cluster of the run, so that one is asked no more often
 constexpr unsigned kYieldsToLook = 16;
 
-timespec to_timespec(std::int64_t ns) {
-  return {ns / kSecond, ns % kSecond};
-}
 std::int64_t to_ns(const timespec& t) {
-  return t.tv_sec * kSecond + t.tv_nsec;
+  return t.tv_sec * kNsPerSecond + t.tv_nsec;
 }
 bool is_valid(const timespec& t) {
-  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < kSecond;
-}
-
-std::int64_t now_ns(clockid_t clock) {
-  return on_private([=] {
-    return clock == CLOCK_REALTIME || clock == CLOCK_TAI ? thread_host::unix_time().ns()
-                                                         : (thread_host::monotonic() - Instant()).ns();
-  });
+  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < kNsPerSecond;
 }
 
 // The calling thread is a compute node, and others may be in other clusters.
@@ -69,14 +59,14 @@ void ask(bool in_any_case) {
   on_private([=] {
     if (!may_look() || !thread_host::starts_threads()) return;
     const unsigned clusters = joined_host("nanosleep()").shape().clusters;
-    const std::int64_t now_ns = (thread_host::monotonic() - Instant()).ns();
-    if (!in_any_case && now_ns - last_ns.load(std::memory_order_relaxed) < kAskAgain.ns() * clusters) return;
-    last_ns.store(now_ns, std::memory_order_relaxed);
+    const std::int64_t now = thread_host::monotonic().ns();
+    if (!in_any_case && now - last_ns.load(std::memory_order_relaxed) < kAskAgain.ns() * clusters) return;
+    last_ns.store(now, std::memory_order_relaxed);
     ask_for_releases();
   });
 }
 
-// What is left for the second part of a sleep.
+// How long the second part of a sleep is, behind the question.
 std::int64_t lead_ns(std::int64_t ns) {
   return std::min(ns / 4, kLongestLead.ns());
 }
@@ -177,8 +167,8 @@ int WRAPPED(usleep)(useconds_t us) {
 }
 unsigned WRAPPED(sleep)(unsigned seconds) {
   std::int64_t rest_ns = 0;
-  (void)sleep_for(seconds * kSecond, &rest_ns);
-  return static_cast<unsigned>(rest_ns / kSecond);
+  (void)sleep_for(seconds * kNsPerSecond, &rest_ns);
+  return static_cast<unsigned>(rest_ns / kNsPerSecond);
 }
 int WRAPPED(thrd_sleep)(const timespec* time, timespec* rest) {
   if (!is_valid(*time)) return -2;
@@ -203,8 +193,8 @@ int WRAPPED(select)(int count, fd_set* reads, fd_set* writes, fd_set* exceptions
   if (count > 0 || timeout == nullptr || timeout->tv_sec < 0 || timeout->tv_usec < 0)
     return ::select(count, reads, writes, exceptions, timeout);
   std::int64_t rest_ns = 0;
-  const int result = sleep_for(timeout->tv_sec * kSecond + timeout->tv_usec * 1000, &rest_ns);
-  *timeout = {rest_ns / kSecond, rest_ns % kSecond / 1000};
+  const int result = sleep_for(timeout->tv_sec * kNsPerSecond + timeout->tv_usec * 1000, &rest_ns);
+  *timeout = {rest_ns / kNsPerSecond, rest_ns % kNsPerSecond / 1000};
   return result;
 }
 

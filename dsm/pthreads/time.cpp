@@ -6,32 +6,8 @@
 
 #include <chrono>
 
-#include "dsm/program/thread_host.h"
-#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/wrapped.h"
-
-namespace braid::dsm::pthreads {
-
-namespace {
-
-constexpr std::int64_t kSecond = 1'000'000'000;
-
-bool is_date(clockid_t clock) {
-  return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI;
-}
-
-std::int64_t now_ns(clockid_t clock) {
-  return on_private(
-      [=] { return is_date(clock) ? thread_host::unix_time().ns() : thread_host::monotonic().ns(); });
-}
-
-timespec to_timespec(std::int64_t ns) {
-  return {ns / kSecond, ns % kSecond};
-}
-
-}  // namespace
-
-}  // namespace braid::dsm::pthreads
 
 using namespace braid::dsm::pthreads;  // NOLINT
 
@@ -47,7 +23,7 @@ int WRAPPED(gettimeofday)(timeval* time, void*) {
   return 0;
 }
 time_t WRAPPED(time)(time_t* time) {
-  const time_t seconds = now_ns(CLOCK_REALTIME) / kSecond;
+  const time_t seconds = now_ns(CLOCK_REALTIME) / kNsPerSecond;
   if (time != nullptr) *time = seconds;
   return seconds;
 }
@@ -57,7 +33,7 @@ int WRAPPED(timespec_get)(timespec* time, int base) {
   return base;
 }
 clock_t WRAPPED(clock)() {
-  return now_ns(CLOCK_PROCESS_CPUTIME_ID) * CLOCKS_PER_SEC / kSecond;
+  return now_ns(CLOCK_PROCESS_CPUTIME_ID) * CLOCKS_PER_SEC / kNsPerSecond;
 }
 
 // The host's clocks are not those of the program.

@@ -220,7 +220,6 @@ class Worker {
   void protocol_violation(Channel& channel);
 
   // --- arrivals
-  void publish_own_counters();  // those that no system call tells
   int receive(Instant now);
   template <class Meter>
   void receive_frame(Instant now, LinkId link, ByteView frame, bool may_hand_over, Meter& meter);
@@ -259,6 +258,7 @@ class Worker {
 
   // --- paths
   void watch_paths(Instant now);
+  void publish_own_counters();  // all but those that the kernel has to be asked for
   void end_drains(Instant now);
   void carry_out_paths();
   void carry_out(const WorkerEvent& event) { mailbox_.report(event); }
