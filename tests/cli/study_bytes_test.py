@@ -22,9 +22,9 @@ import tempfile
 import time
 import unittest
 
+IS_LONG = os.environ.get("BRAID_LONG_TESTS") == "1"
 parser = argparse.ArgumentParser()
 parser.add_argument("bin", type=pathlib.Path)
-IS_LONG = os.environ.get("BRAID_LONG_TESTS") == "1"
 parser.add_argument("--moments", type=int, default=1)
 parser.add_argument("--seed", type=int, default=1)
 OPTIONS, OTHERS = parser.parse_known_args()

@@ -267,9 +267,10 @@ settings::EngineSettings engine_settings(const settings::RunConfig& config,
 
 // A simulated machine has all its sub-connections and connections from the start. Measured on water, one proxy each: 0.26 GiB for 64 clusters, 0.76 for
 // 128; that is 2 MiB for each cluster and 32 KiB for each ordered pair of clusters (jacobi, which sends less: 20), 24 of them for each sub-connection between the two.
-Result<void> fits_in_memory(const settings::RunConfig& c, std::uint64_t memory_bytes) {
+Result<void> fits_in_memory(const settings::RunConfig& c, const settings::TransportConfig& transport,
+                            std::uint64_t memory_bytes) {
   const std::uint64_t pairs = std::uint64_t{c.clusters} * (c.clusters - 1);
-  const std::uint64_t between_two = std::uint64_t{c.proxies} * (c.transport.all_pairs ? c.proxies : 1);
+  const std::uint64_t between_two = std::uint64_t{c.proxies} * (transport.all_pairs ? c.proxies : 1);
   const std::uint64_t bytes = (pairs * (8 + 24 * between_two) << 10) + (std::uint64_t{c.clusters} << 21);
   if (pairs == 0 || bytes <= memory_bytes) return {};
   return error(
@@ -286,9 +287,7 @@ Result<sim::MachineConfig> machine_config(const SimulationOptions& options,
   const settings::RunConfig& c = options.config;
   const auto memory_bytes = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES)) *
                             static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  settings::RunConfig whole = c;
-  whole.transport = transport;
-  if (const Result<void> fits = fits_in_memory(whole, memory_bytes); !fits) return fits.error();
+  if (const Result<void> fits = fits_in_memory(c, transport, memory_bytes); !fits) return fits.error();
   sim::MachineConfig m;
   sim::IccsConfig& i = m.iccs;
   i.clusters = static_cast<std::uint16_t>(c.clusters);

@@ -66,9 +66,10 @@ Result<settings::TransportConfig> transport_config(const SimulationOptions& opti
 // The costs and the engine's constants: the user's if given, otherwise the model's, otherwise the protocol's.
 settings::CostModel priced(const settings::RunConfig& config, settings::CostModel model);
 settings::EngineSettings engine_settings(const settings::RunConfig& config, const settings::CostModel& model);
-// Error: the machine has more clusters and proxies than can be simulated in so much memory. An estimate, without the
-// programs' own memory.
-Result<void> fits_in_memory(const settings::RunConfig& config, std::uint64_t memory_bytes);
+// Error: the machine, with these settings of its transport, has more clusters and proxies than can be simulated in so much memory.
+// An estimate, without the programs' own memory.
+Result<void> fits_in_memory(const settings::RunConfig& config, const settings::TransportConfig& transport,
+                            std::uint64_t memory_bytes);
 // Error: the user's settings of the transport contradict the model's, or the machine does not fit in this host's memory.
 Result<sim::MachineConfig> machine_config(const SimulationOptions& options, const settings::CostModel& model);
 

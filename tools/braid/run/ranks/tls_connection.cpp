@@ -102,7 +102,7 @@ Result<TlsConnection> TlsConnection::create(Descriptor socket, Side side, const 
   // A session is not resumed, which would pass by the certificates.
   ::SSL_CTX_set_session_cache_mode(context, SSL_SESS_CACHE_OFF);
   ::SSL_CTX_set_num_tickets(context, 0);
-  // What was received is overwritten when it has been read.
+  // OpenSSL overwrites its copy of what SSL_read() returns.
   ::SSL_CTX_set_options(context, SSL_OP_CLEANSE_PLAINTEXT);
   ::SSL_CTX_set_mode(context, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
   made.tls_.reset(::SSL_new(context));
