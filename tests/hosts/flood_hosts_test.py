@@ -16,11 +16,10 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from runs import MOST_SECONDS, Command, wait_until
+from runs import MOST_SECONDS, CommandTest, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO = ("127.0.0.1", "127.0.0.2")
@@ -73,12 +72,8 @@ def udp_payloads(capture):
     return [payload for payload in found if payload]
 
 
-class Flood(unittest.TestCase):
-    def setUp(self):
-        self.braid = Command(BIN)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+class Flood(CommandTest):
+    binaries = BIN
 
     def words(self, iterations):
         return ("--hosts", ",".join(TWO), "--compute", "1", "--bind", "none", self.braid.application("jacobi"), "--size", "128",

@@ -10,11 +10,10 @@ import os
 import pathlib
 import signal
 import sys
-import tempfile
 import time
 import unittest
 
-from runs import MOST_SECONDS_TO_END, Command, finish, processes_of, script, wait_until
+from runs import MOST_SECONDS_TO_END, CommandTest, finish, processes_of, script, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO, FOUR = "127.0.0.1,127.0.0.2", "127.0.0.1,127.0.0.2,127.0.0.3,127.0.0.4"
@@ -45,12 +44,8 @@ def message(value):
     return len(text).to_bytes(4, "little") + text
 
 
-class HostsTest(unittest.TestCase):
-    def setUp(self):
-        self.braid = Command(BIN)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+class HostsTest(CommandTest):
+    binaries = BIN
 
     def script(self, text):
         return script(self.folder / "program", text)

@@ -4,7 +4,9 @@ import os
 import pathlib
 import stat
 import subprocess
+import tempfile
 import time
+import unittest
 
 # All applications, in sizes that take a moment.
 PROGRAMS = (("jacobi", "--size", "256"), ("matmul", "--size", "64"), ("water", "--molecules", "64"), ("barnes", "--bodies", "256"), ("fft",),
@@ -39,6 +41,18 @@ class Command:
 
     def application(self, name):
         return str(self.binaries / name)
+
+
+class CommandTest(unittest.TestCase):
+    """Tests of `braid run` of the build in `binaries`: each has `braid`, a Command, and a folder of its own."""
+
+    binaries = None
+
+    def setUp(self):
+        self.braid = Command(self.binaries)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
 
 
 def script(path, text):

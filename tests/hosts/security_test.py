@@ -15,11 +15,10 @@ import pathlib
 import re
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from runs import Command, copies_in_memory, finish, node_between, script, wait_until
+from runs import CommandTest, copies_in_memory, finish, node_between, script, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO = "127.0.0.1,127.0.0.2"
@@ -33,12 +32,8 @@ OTHER_SECRET = f"""if b'\\n  "cluster": 1,' in begin:
 """
 
 
-class SecurityTest(unittest.TestCase):
-    def setUp(self):
-        self.braid = Command(BIN)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+class SecurityTest(CommandTest):
+    binaries = BIN
 
 
 class OnTheWire(SecurityTest):
