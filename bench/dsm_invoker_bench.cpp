@@ -242,9 +242,9 @@ class Jacobi {
           node.barrier();
         },
         shared_, &f.two_relax);
-    std::vector<double> a(kSide * kSide), b(kSide * kSide);
-    const Grids own{a.data(), b.data()};
     if (node.cluster() == 0) {
+      std::vector<double> a(kSide * kSide), b(kSide * kSide);
+      const Grids own{a.data(), b.data()};
       fill(0, kSide, own);
       relaxations([](const double* from, double* to) { relax(from, to, 1, kSide - 1); }, own, &f.one_relaxes);
       CHECK(std::equal(a.begin(), a.end(), shared_[0]));
@@ -284,7 +284,7 @@ void print(const char* what, double us, double goal) {
 }
 
 void print(const Figures& f) {
-  fmt::print("{:<28} {:>8} {:>8}\n", "us", "median", "goal");
+  fmt::print("{:<28} {:>8} {:>8}\n", "microseconds", "median", "goal");
   print("read miss, cold", f.read_cold.us(), 10);
   print("read miss, again", f.read_again.us(), 4.5);
   print("write miss, cold", f.write_cold.us(), 14);
@@ -295,7 +295,7 @@ void print(const Figures& f) {
   print("lock hand-off", f.hand_off.us(), 12);
   print("fetch-and-add", f.fetch_add.us(), 4);
   print("fetch-and-add, relaxed", f.relaxed_add.us(), 1.05);
-  print("Jacobi, two over one", f.two_relax.us() / f.one_relaxes.us(), 1);
+  print("Jacobi, two over one (ratio)", f.two_relax.us() / f.one_relaxes.us(), 1);
   fmt::print("\n");
   bench::print_latencies("us", f.operations());
 }
