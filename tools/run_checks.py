@@ -258,8 +258,10 @@ class Builds:
             return
         try:
             os.setpriority(os.PRIO_PGRP, self._process.pid, priority)
-        except (PermissionError, ProcessLookupError):
-            pass  # not permitted, or ended: then it only takes longer where others compute, too
+            # Where the kernel shares processors among sessions first (sched(7), autogroup) that alone would change nothing.
+            pathlib.Path(f"/proc/{self._process.pid}/autogroup").write_text(str(priority))
+        except OSError:
+            pass  # not permitted, ended, or no such kernel: then it only takes longer where others compute, too
 
 
 class Run:

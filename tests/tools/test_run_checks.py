@@ -1,6 +1,7 @@
 """tools/check counts what ran, and one failure anywhere is a failure of the whole."""
 
 import json
+import pathlib
 import signal
 import unittest
 
@@ -245,6 +246,20 @@ class RunChecks(tree.TreeTest):
         self.assert_closes(result, 0, f"{self.ALL - 3} passed, 0 failed, 2 skipped")
         for preset in ("tsan", "fuzz"):
             self.assertIn(f"{preset}: not ready for its tests after 0.25 minutes", result.stdout)
+
+    def test_builds_beside_tests_have_the_lowest_priority_among_sessions_too(self):
+        if not pathlib.Path("/proc/self/autogroup").is_file():
+            self.skipTest("this kernel has no groups of sessions")
+        # Asan's is built beside the tests of release, which wait for what it writes.
+        build = ('if(CMAKE_BINARY_DIR MATCHES "asan")\nadd_custom_target(look ALL COMMAND sh -c '
+                 '"sleep 0.5 && cat /proc/self/autogroup >${CMAKE_SOURCE_DIR}/group && nice >${CMAKE_SOURCE_DIR}/nice" VERBATIM)\nendif()\n'
+                 'add_test(NAME waits COMMAND sh -c "until [ -s ${CMAKE_SOURCE_DIR}/nice ]; do sleep 0.1; done")\n'
+                 'set_tests_properties(waits PROPERTIES TIMEOUT 60)\n')
+        self.write("CMakeLists.txt", PROJECT + build)
+        result = self.run_tool(self.root / "tools/check", cwd="/")
+        self.assert_closes(result, 0, f"{self.ALL + 2} passed, 0 failed")
+        self.assertRegex((self.root / "group").read_text(), r" nice 19\n")
+        self.assertEqual((self.root / "nice").read_text(), "19\n")
 
     def fuzzer(self, body):
         """A fuzzer that the build of any preset "makes": a script."""
