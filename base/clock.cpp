@@ -2,24 +2,30 @@
 
 #include <ctime>
 
+#include "base/timespec.h"
+
 namespace braid {
 
+namespace {
+
+Duration time_of(clockid_t clock) {
+  timespec time;
+  ::clock_gettime(clock, &time);
+  return to_duration(time);
+}
+
+}  // namespace
+
 Instant monotonic_now() {
-  timespec t;
-  ::clock_gettime(CLOCK_MONOTONIC, &t);
-  return Instant::from_ns(t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec);
+  return Instant::from_ns(time_of(CLOCK_MONOTONIC).ns());
 }
 
 Duration thread_cpu_time() {
-  timespec t;
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-  return Duration::s(t.tv_sec) + Duration::ns(t.tv_nsec);
+  return time_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 Duration unix_time_of_monotonic_zero() {
-  timespec t;
-  ::clock_gettime(CLOCK_REALTIME, &t);
-  return Instant::from_ns(t.tv_sec * std::int64_t{1'000'000'000} + t.tv_nsec) - monotonic_now();
+  return time_of(CLOCK_REALTIME) - (monotonic_now() - Instant());
 }
 
 }  // namespace braid

@@ -12,6 +12,7 @@
 #include <ctime>
 
 #include "base/check.h"
+#include "base/timespec.h"
 
 namespace braid {
 
@@ -40,7 +41,7 @@ WakeWait::Outcome WakeWait::wait(std::span<WakeWord* const> words, Instant deadl
                 .uaddr = reinterpret_cast<std::uintptr_t>(&words[i]->word_),
                 .flags = FUTEX_32,
                 .__reserved = 0};
-  const timespec until{deadline.ns() / 1'000'000'000, deadline.ns() % 1'000'000'000};
+  const timespec until = to_timespec(deadline - Instant());
   if (::syscall(SYS_futex_waitv, waits.data(), words.size(), 0, &until, CLOCK_MONOTONIC) >= 0)
     return Outcome::kWoken;
   switch (errno) {

@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include "base/clock.h"
+#include "base/timespec.h"
 #include "dsm/live/environment.h"
 #include "dsm/live/machine.h"
 #include "dsm/program/failure.h"
@@ -37,7 +38,7 @@ Duration unix_time() {
 }
 
 void sleep(Duration time) {
-  const timespec pause{time.ns() / 1'000'000'000, time.ns() % 1'000'000'000};
+  const timespec pause = to_timespec(time);
   ::nanosleep(&pause, nullptr);
 }
 

@@ -10,7 +10,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "base/time.h"
+#include "base/timespec.h"
 
 namespace braid::dsm {
 
@@ -51,7 +51,7 @@ class Completion {
   void park(Duration timeout) {
     std::uint32_t expected = kWaiting;
     if (!word_.compare_exchange_strong(expected, kParked, std::memory_order_acq_rel)) return;
-    const timespec length = {timeout.ns() / 1'000'000'000, timeout.ns() % 1'000'000'000};
+    const timespec length = to_timespec(timeout);
     ::syscall(SYS_futex, &word_, FUTEX_WAIT_PRIVATE, kParked, &length, nullptr, 0);
     expected = kParked;
     word_.compare_exchange_strong(expected, kWaiting, std::memory_order_acq_rel);

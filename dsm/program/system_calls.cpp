@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/timespec.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/shared_arguments.h"
 
@@ -384,15 +385,9 @@ int each_message(std::span<mmsghdr> messages, Call&& call) {
   return count;
 }
 
-Duration duration_of(const timespec& time) {
-  return Duration::ns(time.tv_sec * 1'000'000'000 + time.tv_nsec);
-}
-timespec timespec_of(Duration time) {
-  return {time.ns() / 1'000'000'000, time.ns() % 1'000'000'000};
-}
 // As the kernel: looks at the time between two messages.
 int receive_messages(int fd, std::span<mmsghdr> messages, int flags, timespec* timeout) {
-  const Instant deadline = timeout == nullptr ? Instant::never() : monotonic_now() + duration_of(*timeout);
+  const Instant deadline = timeout == nullptr ? Instant::never() : monotonic_now() + to_duration(*timeout);
   bool is_first = true;
   const int received = each_message(messages, [&](msghdr& header) -> ssize_t {
     if (!is_first && monotonic_now() >= deadline) return kNoMore;
@@ -400,7 +395,7 @@ int receive_messages(int fd, std::span<mmsghdr> messages, int flags, timespec* t
     is_first = false;
     return ::recvmsg(fd, &header, flags & ~MSG_WAITFORONE);
   });
-  if (timeout != nullptr) *timeout = timespec_of(std::max(deadline - monotonic_now(), Duration{}));
+  if (timeout != nullptr) *timeout = to_timespec(std::max(deadline - monotonic_now(), Duration{}));
   return received;
 }
 

@@ -11,6 +11,7 @@
 #include "dsm/program/object_ids.h"
 #include "dsm/program/stack_trace.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/clocks.h"
 
 namespace braid::dsm::pthreads {
 
@@ -69,9 +70,7 @@ void Guard::wake(unsigned condition) {
 }
 
 bool has_come_to(clockid_t clock, const timespec& deadline) {
-  const Duration now =
-      clock == CLOCK_MONOTONIC ? thread_host::monotonic() - Instant() : thread_host::unix_time();
-  return now >= Duration::s(deadline.tv_sec) + Duration::ns(deadline.tv_nsec);
+  return now(clock) >= to_duration(deadline);
 }
 
 int Guard::sleep_before(const timespec& deadline, clockid_t clock) {

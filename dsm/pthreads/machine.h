@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "base/limits.h"
+#include "base/time.h"
 #include "dsm/api.h"
 #include "dsm/engine/types.h"
 #include "dsm/pthreads/stacks.h"
@@ -203,7 +204,7 @@ inline WaitedFor object_at(WaitedFor::Kind kind, const void* object) {
 
 // Whether a call may wait until then: what is not a time, or of another clock than these two, is refused by EINVAL.
 inline bool is_deadline(const timespec& deadline, clockid_t clock) {
-  return deadline.tv_nsec >= 0 && deadline.tv_nsec < 1'000'000'000 &&
+  return deadline.tv_nsec >= 0 && deadline.tv_nsec < Duration::s(1).ns() &&
          (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME);
 }
 // Whether a clock of the program's choice, CLOCK_MONOTONIC or CLOCK_REALTIME, shows `deadline` or later.

@@ -34,11 +34,8 @@ constexpr Duration kLong = 100_ms;    // a sleep that asks in any case; shorter 
 constexpr Duration kAskAgain = 1_ms;  // for each cluster of the run, so that one is asked no more often
 constexpr unsigned kYieldsToLook = 16;
 
-std::int64_t to_ns(const timespec& t) {
-  return t.tv_sec * kNsPerSecond + t.tv_nsec;
-}
 bool is_valid(const timespec& t) {
-  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < kNsPerSecond;
+  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < Duration::s(1).ns();
 }
 
 // The calling thread is a compute node, and others may be in other clusters.
@@ -67,51 +64,51 @@ void ask(bool in_any_case) {
 }
 
 // How long the second part of a sleep is, behind the question.
-std::int64_t lead_ns(std::int64_t ns) {
-  return std::min(ns / 4, kLongestLead.ns());
+Duration lead(Duration sleep) {
+  return std::min(sleep / 4, kLongestLead);
 }
 
 // As nanosleep().
-int sleep_live(std::int64_t ns, std::int64_t* rest_ns) {
-  const auto sleep_part = [rest_ns](std::int64_t part_ns, std::int64_t later_ns) {
-    const timespec part = to_timespec(part_ns);
-    timespec rest{};
-    if (::nanosleep(&part, &rest) == 0) return true;
-    *rest_ns = to_ns(rest) + later_ns;
+int sleep_live(Duration time, Duration* rest) {
+  const auto sleep_part = [rest](Duration part, Duration later) {
+    const timespec length = to_timespec(part);
+    timespec left{};
+    if (::nanosleep(&length, &left) == 0) return true;
+    *rest = to_duration(left) + later;
     return false;
   };
   look();
-  if (!sleep_part(ns - lead_ns(ns), lead_ns(ns))) return -1;
-  ask(ns >= kLong.ns());
-  if (!sleep_part(lead_ns(ns), 0)) return -1;
+  if (!sleep_part(time - lead(time), lead(time))) return -1;
+  ask(time >= kLong);
+  if (!sleep_part(lead(time), {})) return -1;
   look();
   return 0;
 }
 
 // As clock_nanosleep().
 int sleep_until(clockid_t clock, const timespec& deadline) {
-  const std::int64_t ns = std::max<std::int64_t>(to_ns(deadline) - now_ns(clock), 0);
-  const timespec first = to_timespec(to_ns(deadline) - lead_ns(ns));
+  const Duration time = std::max(to_duration(deadline) - now(clock), Duration());
+  const timespec first = to_timespec(to_duration(deadline) - lead(time));
   look();
   if (const int error_number = ::clock_nanosleep(clock, TIMER_ABSTIME, &first, nullptr); error_number != 0)
     return error_number;
-  ask(ns >= kLong.ns());
+  ask(time >= kLong);
   if (const int error_number = ::clock_nanosleep(clock, TIMER_ABSTIME, &deadline, nullptr); error_number != 0)
     return error_number;
   look();
   return 0;
 }
 
-void sleep_simulated(std::int64_t ns) {
+void sleep_simulated(Duration time) {
   look();
-  if (ns > 0) on_private([=] { thread_host::sleep(Duration::ns(ns)); });
+  if (time > Duration()) on_private([=] { thread_host::sleep(time); });
   look();
 }
 
 // 0, or -1 with errno, and what is left.
-int sleep_for(std::int64_t ns, std::int64_t* rest_ns) {
-  if (thread_host::starts_threads()) return sleep_live(ns, rest_ns);
-  sleep_simulated(ns);
+int sleep_for(Duration time, Duration* rest) {
+  if (thread_host::starts_threads()) return sleep_live(time, rest);
+  sleep_simulated(time);
   return 0;
 }
 
@@ -136,21 +133,22 @@ void yield() {
 }  // namespace braid::dsm::pthreads
 
 using namespace braid::dsm::pthreads;  // NOLINT
+using braid::Duration;
 
 extern "C" {
 
 int WRAPPED(nanosleep)(const timespec* time, timespec* rest) {
   if (!is_valid(*time)) return errno = EINVAL, -1;
-  std::int64_t rest_ns = 0;
-  const int result = sleep_for(to_ns(*time), &rest_ns);
-  if (rest != nullptr) *rest = to_timespec(rest_ns);
+  Duration left;
+  const int result = sleep_for(braid::to_duration(*time), &left);
+  if (rest != nullptr) *rest = braid::to_timespec(left);
   return result;
 }
 int WRAPPED(clock_nanosleep)(clockid_t clock, int flags, const timespec* time, timespec* rest) {
   if (!is_valid(*time)) return EINVAL;
   const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
   if (!braid::dsm::thread_host::starts_threads()) {
-    sleep_simulated(to_ns(*time) - (is_absolute ? now_ns(clock) : 0));
+    sleep_simulated(braid::to_duration(*time) - (is_absolute ? now(clock) : Duration()));
     return 0;
   }
   if (!is_time_of_day(clock)) return ::clock_nanosleep(clock, flags, time, rest);
@@ -162,13 +160,13 @@ int WRAPPED(clock_nanosleep)(clockid_t clock, int flags, const timespec* time, t
   return error_number;
 }
 int WRAPPED(usleep)(useconds_t us) {
-  std::int64_t rest_ns = 0;
-  return sleep_for(std::int64_t{us} * 1000, &rest_ns);
+  Duration left;
+  return sleep_for(Duration::us(us), &left);
 }
 unsigned WRAPPED(sleep)(unsigned seconds) {
-  std::int64_t rest_ns = 0;
-  (void)sleep_for(seconds * kNsPerSecond, &rest_ns);
-  return static_cast<unsigned>(rest_ns / kNsPerSecond);
+  Duration left;
+  (void)sleep_for(Duration::s(seconds), &left);
+  return static_cast<unsigned>(braid::to_timespec(left).tv_sec);
 }
 int WRAPPED(thrd_sleep)(const timespec* time, timespec* rest) {
   if (!is_valid(*time)) return -2;
@@ -186,15 +184,16 @@ void WRAPPED(thrd_yield)() {
 // Of no descriptors they are sleeps.
 int WRAPPED(poll)(pollfd* descriptors, nfds_t count, int timeout_ms) {
   if (count > 0 || timeout_ms <= 0) return ::poll(descriptors, count, timeout_ms);
-  std::int64_t rest_ns = 0;
-  return sleep_for(std::int64_t{timeout_ms} * 1'000'000, &rest_ns);
+  Duration left;
+  return sleep_for(Duration::ms(timeout_ms), &left);
 }
 int WRAPPED(select)(int count, fd_set* reads, fd_set* writes, fd_set* exceptions, timeval* timeout) {
   if (count > 0 || timeout == nullptr || timeout->tv_sec < 0 || timeout->tv_usec < 0)
     return ::select(count, reads, writes, exceptions, timeout);
-  std::int64_t rest_ns = 0;
-  const int result = sleep_for(timeout->tv_sec * kNsPerSecond + timeout->tv_usec * 1000, &rest_ns);
-  *timeout = {rest_ns / kNsPerSecond, rest_ns % kNsPerSecond / 1000};
+  Duration left;
+  const int result = sleep_for(Duration::s(timeout->tv_sec) + Duration::us(timeout->tv_usec), &left);
+  const timespec rest = braid::to_timespec(left);
+  *timeout = {rest.tv_sec, rest.tv_nsec / 1000};
   return result;
 }
 

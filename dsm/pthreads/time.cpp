@@ -14,26 +14,26 @@ using namespace braid::dsm::pthreads;  // NOLINT
 extern "C" {
 
 int WRAPPED(clock_gettime)(clockid_t clock, timespec* time) {
-  *time = to_timespec(now_ns(clock));
+  *time = braid::to_timespec(now(clock));
   return 0;
 }
 int WRAPPED(gettimeofday)(timeval* time, void*) {
-  const std::int64_t us = now_ns(CLOCK_REALTIME) / 1000;
-  *time = {us / 1'000'000, us % 1'000'000};
+  const timespec now_time = braid::to_timespec(now(CLOCK_REALTIME));
+  *time = {now_time.tv_sec, now_time.tv_nsec / 1000};
   return 0;
 }
 time_t WRAPPED(time)(time_t* time) {
-  const time_t seconds = now_ns(CLOCK_REALTIME) / kNsPerSecond;
+  const time_t seconds = braid::to_timespec(now(CLOCK_REALTIME)).tv_sec;
   if (time != nullptr) *time = seconds;
   return seconds;
 }
 int WRAPPED(timespec_get)(timespec* time, int base) {
   if (base != TIME_UTC) return 0;
-  *time = to_timespec(now_ns(CLOCK_REALTIME));
+  *time = braid::to_timespec(now(CLOCK_REALTIME));
   return base;
 }
 clock_t WRAPPED(clock)() {
-  return now_ns(CLOCK_PROCESS_CPUTIME_ID) * CLOCKS_PER_SEC / kNsPerSecond;
+  return now(CLOCK_PROCESS_CPUTIME_ID).ns() / (braid::Duration::s(1).ns() / CLOCKS_PER_SEC);
 }
 
 // The host's clocks are not those of the program.
@@ -45,10 +45,10 @@ int WRAPPED(settimeofday)(const timeval*, const struct timezone*) {
 }
 
 std::int64_t WRAPPED(_ZNSt6chrono3_V212steady_clock3nowEv)() {
-  return now_ns(CLOCK_MONOTONIC);
+  return now(CLOCK_MONOTONIC).ns();
 }
 std::int64_t WRAPPED(_ZNSt6chrono3_V212system_clock3nowEv)() {
-  return now_ns(CLOCK_REALTIME);
+  return now(CLOCK_REALTIME).ns();
 }
 
 }  // extern "C"

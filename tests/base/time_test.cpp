@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "base/timespec.h"
+
 namespace braid {
 namespace {
 
@@ -28,6 +30,13 @@ TEST(Duration, AddsScalesAndOrders) {
   EXPECT_EQ(d.ns(), 1'001);
   EXPECT_LT(999_us, 1_ms);
   EXPECT_LT(Duration::ns(-1), Duration());
+}
+
+TEST(Duration, IsSecondsAndNanosecondsOfPosix) {
+  const timespec time = to_timespec(3_s + 7_ns);
+  EXPECT_EQ(time.tv_sec, 3);
+  EXPECT_EQ(time.tv_nsec, 7);
+  EXPECT_EQ(to_duration({.tv_sec = 2, .tv_nsec = 999'999'999}), 3_s - 1_ns);
 }
 
 TEST(Instant, DifferenceIsADuration) {
