@@ -6,14 +6,12 @@ there, and that it names what was made wrong on purpose.
 """
 
 import json
-import pathlib
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from runs import script
+from runs import make_folder, script
 from ssh_network import SshHostsTest, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
@@ -48,9 +46,7 @@ class ThisHost(unittest.TestCase):
 
 class Loopback(unittest.TestCase):
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = make_folder(self.addCleanup)
 
     def node(self, text):
         """A braid-node of the test's own."""

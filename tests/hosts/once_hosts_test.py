@@ -5,15 +5,13 @@ hosts are addresses of the loopback network, which needs no right. (ssh_hosts_te
     once_hosts_test.py BIN [unittest's options]
 """
 
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import unittest
 
 from programs import PTHREADS
-from runs import Command, may_fix_addresses, node_between
+from runs import Command, make_folder, may_fix_addresses, node_between
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 TWO, THREE = "127.0.0.1,127.0.0.2", "127.0.0.1:2,127.0.0.2:3,127.0.0.3"
@@ -128,9 +126,7 @@ int main(int argc, char** argv) {
 class OnceHosts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.folder = pathlib.Path(folder.name)
+        cls.folder = make_folder(cls.addClassCleanup)
 
     def setUp(self):
         self.braid = Command(BIN)

@@ -9,17 +9,15 @@ former are missing; the tests of Slurm are skipped where it does not start.
 """
 
 import os
-import pathlib
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
 import slurm_network
 import ssh_network
-from runs import MOST_SECONDS_TO_END, Command, finish, node_between, wait_until
+from runs import MOST_SECONDS_TO_END, Command, finish, make_folder, node_between, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 3
@@ -110,12 +108,6 @@ class Hosts:
         self.expect_nothing_left()
 
 
-def make_folder(cls):
-    folder = tempfile.TemporaryDirectory()
-    cls.addClassCleanup(folder.cleanup)
-    return pathlib.Path(folder.name)
-
-
 class NoJob(unittest.TestCase):
     def test_what_is_no_job_is_named(self):
         for words, status, variables, *options in (
@@ -136,7 +128,7 @@ class Mpirun(Hosts, unittest.TestCase):
 
     @classmethod
     def setUpClass(cls):
-        folder = make_folder(cls)
+        folder = make_folder(cls.addClassCleanup)
         cls.network = ssh_network.SshNetwork(folder, HOSTS)
         cls.addClassCleanup(cls.network.remove)
         cls.environment = {**os.environ, **ROOT, "HOME": str(folder)}
@@ -202,7 +194,7 @@ class Slurm(Hosts, unittest.TestCase):
     def setUpClass(cls):
         if reason := slurm_network.missing():
             raise unittest.SkipTest(reason)
-        cls.network = slurm_network.SlurmNetwork(make_folder(cls), HOSTS)
+        cls.network = slurm_network.SlurmNetwork(make_folder(cls.addClassCleanup), HOSTS)
         cls.addClassCleanup(cls.network.remove)
         cls.environment = cls.network.environment
         if not wait_until(cls.network.is_up, 30):

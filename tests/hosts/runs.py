@@ -43,6 +43,13 @@ class Command:
         return str(self.binaries / name)
 
 
+def make_folder(add_cleanup):
+    """An empty folder, removed by what `add_cleanup`, a test's addCleanup or a class's addClassCleanup, is given."""
+    folder = tempfile.TemporaryDirectory()
+    add_cleanup(folder.cleanup)
+    return pathlib.Path(folder.name)
+
+
 class CommandTest(unittest.TestCase):
     """Tests of `braid run` of the build in `binaries`: each has `braid`, a Command, and a folder of its own."""
 
@@ -50,9 +57,7 @@ class CommandTest(unittest.TestCase):
 
     def setUp(self):
         self.braid = Command(self.binaries)
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = make_folder(self.addCleanup)
 
 
 def script(path, text):

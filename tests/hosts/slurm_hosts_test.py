@@ -10,14 +10,12 @@ start (it wants the kernel's cgroups).
 
 import json
 import os
-import pathlib
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
-from runs import MOST_SECONDS_TO_END, Command, finish, node_between, wait_until
+from runs import MOST_SECONDS_TO_END, Command, finish, make_folder, node_between, wait_until
 from slurm_network import SALLOC, SlurmNetwork, missing
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
@@ -39,9 +37,7 @@ except FileExistsError:
 class SlurmHosts(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.network = SlurmNetwork(pathlib.Path(folder.name), HOSTS)
+        cls.network = SlurmNetwork(make_folder(cls.addClassCleanup), HOSTS)
         cls.addClassCleanup(cls.network.remove)
         cls.network.wait_or_skip()
 

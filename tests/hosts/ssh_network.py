@@ -2,12 +2,11 @@
 
 import pathlib
 import shutil
-import tempfile
 import time
 import unittest
 
 from network import Network, do, hide, missing_namespaces
-from runs import MOST_SECONDS_TO_END, Command, finish, wait_until
+from runs import MOST_SECONDS_TO_END, Command, finish, make_folder, wait_until
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin")
 
@@ -58,9 +57,7 @@ class SshHostsTest(unittest.TestCase):
     of_runs = ("jacobi", "braidd", "braid-node")  # processes that none may leave
 
     def setUp(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        self.folder = pathlib.Path(folder.name)
+        self.folder = make_folder(self.addCleanup)
         self.network = SshNetwork(self.folder, self.count)
         self.addCleanup(self.network.remove)
         self.braid = Command(self.binaries, ["ip", "netns", "exec", self.network.command])

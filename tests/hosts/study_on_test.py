@@ -20,7 +20,7 @@ import unittest
 
 import slurm_network
 import ssh_network
-from runs import Command, finish, processes_of, script, wait_until
+from runs import Command, finish, make_folder, processes_of, script, wait_until
 
 BIN = sys.argv.pop(1) if len(sys.argv) > 1 else ""
 HOSTS = 2
@@ -53,9 +53,7 @@ class Study(unittest.TestCase):
     @classmethod
     def make_folders(cls):
         """`base`, and in it `hidden`, which the last host does not see."""
-        folder = tempfile.TemporaryDirectory()
-        cls.addClassCleanup(folder.cleanup)
-        cls.base = pathlib.Path(folder.name)
+        cls.base = make_folder(cls.addClassCleanup)
         cls.hidden = cls.base / "hidden"
         cls.hidden.mkdir()
 
