@@ -18,6 +18,7 @@ On a slow machine --most-minutes ends the whole in time: what is not ready for i
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import json
 import os
@@ -256,12 +257,12 @@ class Builds:
     def _renice(self, priority):
         if self._process is None:
             return
-        try:
+        # If it is not permitted, or the process has ended, it only takes longer where others compute, too.
+        with contextlib.suppress(PermissionError, ProcessLookupError):
             os.setpriority(os.PRIO_PGRP, self._process.pid, priority)
-            # Where the kernel shares processors among sessions first (sched(7), autogroup) that alone would change nothing.
+        # Where the kernel shares processors among sessions first (sched(7), autogroup) that alone would change nothing.
+        with contextlib.suppress(OSError):
             pathlib.Path(f"/proc/{self._process.pid}/autogroup").write_text(str(priority))
-        except OSError:
-            pass  # not permitted, ended, or no such kernel: then it only takes longer where others compute, too
 
 
 class Run:
