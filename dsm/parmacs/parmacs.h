@@ -21,6 +21,9 @@
 #include <stdlib.h>
 #include <sys/time.h>
 #include <unistd.h>
+#if !defined(__cplusplus) && !defined(PAGE_SIZE)
+#define PAGE_SIZE 4096
+#endif
 
 #ifdef __cplusplus
 extern "C" {

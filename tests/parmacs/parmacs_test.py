@@ -146,8 +146,8 @@ exit(atoi(v[1])); }
         self.assertIn("c.m4.null is a file of macros for another machine: leave it out",
                       self.build("c.m4.null", program, expect=64).stderr)
         self.assertIn("-m32: a program of Braid has addresses of 64 bits; leave it out", self.build("-m32", program, expect=2).stderr)
-        program.write_text("MAIN_ENV\n\nint main() { return x; }\n")
-        self.assertRegex(self.build(program, expect=1).stderr, r"a\.C\.in:3:\d+: error: .x. undeclared")
+        program.write_text("#define PAGE_SIZE 64\nENV\n\nint main() { return x + PAGE_SIZE; }\n")
+        self.assertRegex(self.build(program, expect=1).stderr, r"\A[^\n]*\n\S*a\.C\.in:4:\d+: error: .x. undeclared")
 
     def run_wrong(self, body, clusters=2, processes=2, before="", before_all="", fields="", expect=70):
         program = self.folder / "a.C.in"
@@ -249,12 +249,12 @@ class Simulated(Parmacs):
 
     def test_data_races_are_found(self):
         source = ("MAIN_ENV\nstruct s { LOCKDEC(l) long locked, racing; } *s;\n"
-                  "void f(void) {\n  LOCK(s->l)\n  s->locked++;\n  UNLOCK(s->l)\n  RACE\n}\n"
+                  "void f(void) {\n  LOCK(s->l)\n  s->locked++;\n  UNLOCK(s->l) FULL_FENCE();\n  RACE\n}\n"
                   "int main() { int i; s = (struct s*)G_MALLOC(sizeof *s); LOCKINIT(s->l)\n"
                   "s->racing = 1; for (i = 1; i < 3; ++i) CREATE(f)\nf(); WAIT_FOR_END(2) return s->locked + s->racing - 4; }\n")
         for body, status, text in (("", 0, "--check-races: no data races in "), ("s->racing++;", 66, " f at a.C.in:7\n")):
             (self.folder / "a.C.in").write_text(source.replace("RACE", body))
-            super().build("--check-races", "-O1", "a.C.in", "-o", "a")
+            super().build("--check-races", "-O1", "-Werror", "a.C.in", "-o", "a")
             _, _, errors = simulated(3, 1, "./a", folder=self.folder, expect=status)
             self.assertIn(text, errors)
         self.assertIn("that were allocated in main at a.C.in:", errors)
