@@ -146,17 +146,21 @@ class OldStyle(Folder):
 
 class Diagnosis(Folder):
     @unittest.skipUnless(shutil.which("m4"), "m4 is not installed")
-    def test_globals_that_several_clusters_wrote_are_named(self):
+    def test_globals_that_clusters_wrote_are_named(self):
         run(self.bin / "braid", "parmacs", "-O1", FOLDER / "copies.C.in", "-o", "copies", folder=self.folder)
         words = [self.bin / "braid", "run", "--compute", "1", "--proxies", "1", "--report", "report.json", "--clusters"]
         done = run(*words, 3, "./copies", "3", folder=self.folder)
         everywhere = ("text", "calls", "sums", "by_all", "grid")
-        named = json.loads((self.folder / "report.json").read_text())["globals"]["written_by_several"]
-        self.assertEqual({g["name"]: g["clusters"] for g in named}, {name: [0, 1, 2] for name in everywhere})
+        named = json.loads((self.folder / "report.json").read_text())["globals"]
+        self.assertEqual({g["name"]: g["clusters"] for g in named["written_by_several"]},
+                         {name: [0, 1, 2] for name in everywhere})
+        self.assertEqual(named["written_by_one"], [{"name": "by_one", "clusters": [1]}])
         self.assertIn("braid: several clusters have written a global since the start, each its own copy: text (clusters 0, 1 and 2), ",
                       done.stderr)
+        self.assertIn("braid: one cluster alone has written a global since the start, its own copy, which main() does not see: "
+                      "by_one (cluster 1); if it should, link with --shared-globals\n", done.stderr)
         alone = run(*words, 1, "./copies", "1", folder=self.folder)
-        self.assertNotIn("have written a global", alone.stderr)
+        self.assertNotIn("written a global", alone.stderr)
         run("strip", "copies", folder=self.folder)
         stripped = run(*words, 2, "./copies", "2", folder=self.folder)
         self.assertIn("which globals several clusters have written is not known, for the program is stripped", stripped.stderr)

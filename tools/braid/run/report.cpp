@@ -300,8 +300,7 @@ std::string render_text(const RunReport& report) {
     text += table;
   if (const std::string help = advice(costs, parsed, report.run_time); !help.empty())
     text += fmt::format("braid: {}\n", help);
-  if (const std::string names = warning(globals_of(parsed)); !names.empty())
-    text += fmt::format("braid: {}\n", names);
+  for (const std::string& names : warnings(globals_of(parsed))) text += fmt::format("braid: {}\n", names);
   if (used_nothing(report))
     text +=
         "braid: the program ran once for each cluster and used nothing of Braid: build a pthread program by 'braid-cc --pthreads', one with "
