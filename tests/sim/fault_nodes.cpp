@@ -48,9 +48,8 @@ FaultNodes::FaultNodes(const WorldConfig& config, Prng& random, WorldEvents& eve
       network_(network),
       make_protocols_(with_added_stream),
       nodes_(static_cast<std::size_t>(config.clusters)),
-      silence_(static_cast<unsigned>(config.clusters), from_ms(config.peer_death_ms) + kDeathSlack) {
-  for (auto& row : lost_at_) row.fill(Instant::from_ns(-1));
-}
+      lost_at_(nodes_.size(), std::vector<Instant>(nodes_.size(), Instant::from_ns(-1))),
+      silence_(static_cast<unsigned>(config.clusters), from_ms(config.peer_death_ms) + kDeathSlack) {}
 
 // ---------------------------------------------------------------- lives
 

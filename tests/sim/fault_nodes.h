@@ -3,7 +3,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -145,7 +144,7 @@ class FaultNodes {
   MakeProtocols make_protocols_;
   std::vector<Node> nodes_;
   // When one of the two last gave up the other.
-  std::array<std::array<Instant, Network::kMaxNodes>, Network::kMaxNodes> lost_at_;
+  std::vector<std::vector<Instant>> lost_at_;
   SilenceCheck silence_;
   bool anybody_lost_ = false;
   std::uint64_t peers_lost_ = 0;

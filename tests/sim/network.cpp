@@ -56,8 +56,8 @@ Network::Network(const WorldConfig& config, unsigned links, NetworkEvents& event
       pool_(static_cast<std::uint32_t>(config.mtu) + kEthernetHeaderBytes),
       links_(links_config(config, links),
              [seeds = Prng(config.seed ^ 0x6c696e65)]() mutable { return seeds.next(); }),
+      queues_(nodes_),
       steering_(config.seed ^ 0x73746565) {
-  CHECK_LE(nodes_, kMaxNodes);
   CHECK_LE(links, kMaxLinks);
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/bytes.h"
 #include "base/ids.h"
@@ -47,7 +48,6 @@ class NetworkEvents {
 
 class Network final : private VirtualNic::Wire {
  public:
-  static constexpr unsigned kMaxNodes = 4;
   static constexpr unsigned kMaxLinks = 2;
 
   Network(const WorldConfig& config, unsigned links, NetworkEvents& events);
@@ -97,8 +97,8 @@ class Network final : private VirtualNic::Wire {
   const unsigned nodes_;
   FramePool pool_;
   Links links_;
-  std::array<std::array<std::array<VirtualNic*, 32>, kMaxLinks>, kMaxNodes> queues_{};
-  std::uint64_t data_frames_ = 0;  // offered so far, for lose_frame
+  std::vector<std::array<std::array<VirtualNic*, 32>, kMaxLinks>> queues_;  // by node, link and proxy
+  std::uint64_t data_frames_ = 0;                                           // offered so far, for lose_frame
   Prng steering_;
   NetworkCounts counts_;
 };

@@ -1,10 +1,8 @@
 #include "tests/sim/trouble.h"
 
 #include <algorithm>
-#include <utility>
 
 #include "sim/faults.h"
-#include "tests/sim/network.h"
 
 namespace braid::sim {
 
@@ -83,13 +81,14 @@ void TroublePlanner::plan_next(const WorldEvent& event) {
 }
 
 void TroublePlanner::plan_path_deaths() {
-  std::array<bool, Network::kMaxNodes> has_dead_path{};  // to the next node
+  std::vector<bool> has_dead_path(nodes());  // to the next node
   for (int i = 0; i < static_cast<int>(config_.dead_paths); ++i) {
     // One of each two nodes' at most, and never their only one.
     const auto node = static_cast<unsigned>(random_.below(nodes()));
     const unsigned peer = (node + 1) % nodes();
     if (std::max(config_.proxies(node), config_.proxies(peer)) < 2) continue;
-    if (std::exchange(has_dead_path[node], true) || (nodes() == 2 && i > 0)) continue;
+    if (has_dead_path[node] || (nodes() == 2 && i > 0)) continue;
+    has_dead_path[node] = true;
     const unsigned proxy = some_proxy(node);
     push(Instant() + from_ms(random_.uniform() * config_.fault_ms), Kind::kPathDeath, node, peer, proxy);
   }

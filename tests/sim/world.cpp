@@ -21,8 +21,11 @@ namespace {
 constexpr Duration kLiveness = 30_s;
 // A world that has more events has failed: it never ends.
 constexpr std::uint64_t kMaxEvents = 20'000'000;
+// Beside what each pair of nodes may have.
 constexpr std::uint32_t kMaxFrames = 40'000;
 constexpr std::size_t kMaxHeap = std::size_t{256} << 20;
+constexpr std::uint32_t kMaxFramesOfPair = 16;
+constexpr std::size_t kMaxHeapOfPair = 64u << 10;
 constexpr std::uint64_t kEventsBetweenMemoryChecks = 4096;
 
 std::size_t heap_bytes() {
@@ -309,9 +312,10 @@ std::string FaultWorld::unfinished() const {
 
 void FaultWorld::note_memory() {
   heap_most_ = std::max(heap_most_, heap_bytes());
-  if (network_.frames_in_flight() > kMaxFrames)
+  const std::size_t pairs = std::size_t{nodes_.size()} * (nodes_.size() - 1);
+  if (network_.frames_in_flight() > kMaxFrames + pairs * kMaxFramesOfPair)
     log_.fail(fmt::format("{} frames are in flight", network_.frames_in_flight()));
-  if (heap_most_ > heap_at_start_ + kMaxHeap)
+  if (heap_most_ > heap_at_start_ + kMaxHeap + pairs * kMaxHeapOfPair)
     log_.fail(fmt::format("{} MiB of heap are in use", (heap_most_ - heap_at_start_) >> 20));
 }
 

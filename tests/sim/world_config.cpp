@@ -31,7 +31,7 @@ struct Draw {
 
 }  // namespace
 
-WorldConfig WorldConfig::draw(std::uint64_t seed) {
+WorldConfig WorldConfig::draw_few(std::uint64_t seed) {
   Draw d{Prng(seed)};
   WorldConfig w;
   w.seed = seed;
@@ -175,8 +175,22 @@ WorldConfig WorldConfig::draw(std::uint64_t seed) {
   return w;
 }
 
+WorldConfig WorldConfig::draw(std::uint64_t seed) {
+  WorldConfig w = draw_few(seed);
+  // Drawn apart, as above. Most of the nodes have nothing to say to each other.
+  Draw many{Prng(mix(seed, 8))};
+  if (many.chance(0.002) && w.pauses == 0 && w.stopped_ms == 0) {
+    w.clusters = 200;
+    // Each of the 19,900 pairs of nodes has a handshake, so there is no time for more of them, for keys, or for long.
+    w.proxies_0 = w.proxies_1 = w.proxies_2 = w.proxies_3 = 1;
+    w.sealed = 0;
+    w.fault_ms = std::min(w.fault_ms, 60.0);
+  }
+  return w;
+}
+
 WorldConfig WorldConfig::draw_shared_memory(std::uint64_t seed) {
-  WorldConfig w = draw(seed);
+  WorldConfig w = draw_few(seed);
   w.shared_memory = 1;
   w.flows = w.datagrams = 0;
   w.restarts = w.kills = w.stops = w.pauses = w.stopped_ms = 0;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -15,11 +16,11 @@ namespace braid::sim {
 // how often something happens is a mean, and 0 means never.
 #define BRAID_WORLD(X)                                                                        \
   /* machines */                                                                              \
-  X(clusters, 2, "nodes, 2 to 4")                                                             \
-  X(proxies_0, 1, "proxies of cluster 0")                                                     \
-  X(proxies_1, 1, "of cluster 1")                                                             \
-  X(proxies_2, 1, "of cluster 2")                                                             \
-  X(proxies_3, 1, "of cluster 3")                                                             \
+  X(clusters, 2, "nodes, 2 to 4, or 200")                                                     \
+  X(proxies_0, 1, "proxies of clusters 0, 4, 8 and so on")                                    \
+  X(proxies_1, 1, "of 1, 5, 9 and so on")                                                     \
+  X(proxies_2, 1, "of 2, 6, 10 and so on")                                                    \
+  X(proxies_3, 1, "of 3, 7, 11 and so on")                                                    \
   X(mtu, 1500, "bytes of an IP packet")                                                       \
   X(window_packets, 256, "of a sub-connection")                                               \
   X(min_rto_us, 500, "transport.min_rto_us")                                                  \
@@ -106,7 +107,7 @@ struct WorldConfig {
   BRAID_WORLD(X)
 #undef X
 
-  // The world of a seed.
+  // The world of a seed: of few nodes, or now and then of 200.
   static WorldConfig draw(std::uint64_t seed);
   // The world of a seed in which a shared-memory program runs and nothing else. Its network and proxies are
   // as bad as any, but nobody who takes part dies: that would be the program's end.
@@ -120,12 +121,15 @@ struct WorldConfig {
 
   unsigned proxies(unsigned cluster) const {
     const double all[] = {proxies_0, proxies_1, proxies_2, proxies_3};
-    return static_cast<unsigned>(all[cluster]);
+    return static_cast<unsigned>(all[cluster % std::size(all)]);
   }
   // Trouble may last so long that a peer is given up for dead.
   bool may_lose_peers() const {
     return peer_death_ms < 5000;
   }
+
+ private:
+  static WorldConfig draw_few(std::uint64_t seed);
 };
 
 // Calls f(name, member pointer, meaning) for each.

@@ -184,6 +184,17 @@ TEST(WorldConfig, EachSeedDrawsItsOwnWorld) {
   EXPECT_GT(WorldConfig::draw(7).differences(WorldConfig::draw(8)).size(), 3u);
 }
 
+TEST(WorldConfig, SomeSeedsDraw200Nodes) {
+  unsigned many = 0;
+  for (std::uint64_t seed = 1; seed <= 1500; ++seed) {  // as CI runs them
+    const double clusters = WorldConfig::draw(seed).clusters;
+    many += clusters == 200 ? 1 : 0;
+    EXPECT_TRUE(clusters == 200 || (clusters >= 2 && clusters <= 4)) << seed;
+    EXPECT_LE(WorldConfig::draw_shared_memory(seed).clusters, 4) << seed;
+  }
+  EXPECT_GE(many, 2u);
+}
+
 TEST(WorldConfig, EachDifferenceCanBeSetByName) {
   const WorldConfig wanted = WorldConfig::draw(7);
   WorldConfig other = WorldConfig::draw(8);
