@@ -81,7 +81,7 @@ TEST_P(Failover, UnacknowledgedMessagesOfADeadPathMoveToOthersOnceAndInOrder) { 
 
   // It comes back, and is used again.
   world.mend({0, 1});
-  world.run(300_ms);
+  world.wait(300_ms);
   const std::uint64_t through = world.node(0).counters(1).messages_sent.get();
   const std::uint64_t lent = world.node(0).counters(1).lent.get();
   t.run(5_ms);
@@ -104,7 +104,7 @@ TEST_P(Failover, LossOfAcknowledgementsAloneDuplicatesNothing) {  // FO-9
     EXPECT_TRUE(t.settles(20_ms));
     EXPECT_GT(world.sum(1, &ProxyCounters::redelivered) + world.sum(1, &ProxyCounters::stale_records), 0u);
     world.mend_all();
-    world.run(300_ms);
+    world.wait(300_ms);
   }
 }
 
@@ -146,7 +146,7 @@ TEST_P(Failover, StalledProxyIsFencedAndItsLanesAreServed) {  // FO-5, FO-6
     world.stalled.clear();
     t.run(10_ms);
     EXPECT_TRUE(t.settles(30_ms));
-    world.run(300_ms);
+    world.wait(300_ms);
     const std::uint64_t through = world.node(sleeper.cluster).counters(1).messages_received.get();
     t.run(5_ms);
     EXPECT_TRUE(t.settles(30_ms));
@@ -195,7 +195,7 @@ TEST_P(Failover, ClientThatAttachesWhileAProxyIsStalledIsServedByItLater) {  // 
   t.run(2_ms);
   EXPECT_TRUE(t.settles(30_ms));
   world.stalled.clear();
-  world.run(300_ms);
+  world.wait(300_ms);
   const std::uint64_t before = world.node(1).counters(1).messages_received.get();
   t.run(5_ms);
   EXPECT_TRUE(t.settles(30_ms));
@@ -340,11 +340,11 @@ TEST_P(Failover, SilentPeerIsLostAndConnectedAgain) {  // FO-7, SC-8
     world.cut_off({0, 1});
     t.run(50_ms);
     EXPECT_EQ(t.pair.out->state(), ConnectionState::kOpen);
-    world.run(150_ms);
+    world.wait(150_ms);
     EXPECT_EQ(t.pair.out->state(), ConnectionState::kPeerLost);
     EXPECT_EQ(t.pair.in->state(), ConnectionState::kPeerLost);
     world.mend_all();
-    world.run(300_ms);
+    world.wait(300_ms);
   }
   Traffic again(world);
   again.run(5_ms);

@@ -95,7 +95,7 @@ TEST(OtherMachines, ConnectOverAllProxiesAndAreForgotten) {  // CN-12, CN-14, CN
     world.run(5_ms);
     EXPECT_EQ(p.in->state(), ConnectionState::kPeerClosed);
     b->endpoint(0).close(p.in);
-    world.run(600_ms);
+    world.wait(600_ms);
     EXPECT_SAYS(world.node(0).poll_machine_event().value_or(""), "is left");
     EXPECT_SAYS(world.node(2).poll_machine_event().value_or(""), "10.98.0.1, 10.99.0.1");
     EXPECT_SAYS(world.node(2).poll_machine_event().value_or(""), "is left");
@@ -137,7 +137,7 @@ TEST(OtherMachines, OneSlotServesAllConnectionsBothWays) {  // CN-12
   // The first may go, and what is left is not disturbed.
   a->endpoint(0).close(there.out);
   b->endpoint(0).close(there.in);
-  world.run(700_ms);
+  world.wait(700_ms);
   talk(again, *a, *b, 50);
 }
 
@@ -198,7 +198,7 @@ TEST(OtherMachines, SubConnectionsThatDoNotComeUpAreNamed) {  // CN-12
   // And the slot is free again, at both.
   world.each_turn = nullptr;
   world.mend_all();
-  world.run(1200_ms);
+  world.wait(1200_ms);
   EXPECT_NE(connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9)).in, nullptr);
 }
 
@@ -210,7 +210,7 @@ TEST(OtherMachines, PeerThatDiesIsLostAndFoundAgain) {  // CN-8, CN-15
     const Pair p = connect_to(world, a->endpoint(0), 2, b->endpoint(0), PortId(9));
     ASSERT_NE(p.in, nullptr);
     for (unsigned proxy = 0; proxy < 3; ++proxy) world.cut_off({2, proxy});
-    world.run(300_ms);  // peer_death is 100 ms here
+    world.wait(300_ms);  // peer_death is 100 ms here
     EXPECT_EQ(p.out->state(), ConnectionState::kPeerLost);
     EXPECT_EQ(p.in->state(), ConnectionState::kPeerLost);
     // Until its last connection is closed, no other cluster gets its number.
@@ -278,7 +278,7 @@ TEST(OtherMachines, SlotsAndRequestsAreBounded) {  // CN-12, CN-13
   unsigned refused = 0;
   while (const auto out = node.poll_outbound(raw)) refused += out->message.kind == control::Kind::kRefused;
   EXPECT_EQ(refused, Machines::kMaxRequests);
-  world.run(150_ms);
+  world.wait(150_ms);
   while (const auto out = node.poll_outbound(raw)) refused += out->message.kind == control::Kind::kRefused;
   EXPECT_EQ(refused, 2 * Machines::kMaxRequests) << "each gets one answer";
   node.client_gone(raw);

@@ -92,8 +92,9 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   std::shared_ptr<Node> shared(unsigned c) { return nodes_[c]; }
   std::unique_ptr<Client> client(unsigned c, const ClientOptions& options = {});
 
-  int turn() {
-    now = now + options_.turn;
+  int turn() { return turn(options_.turn); }
+  int turn(Duration length) {
+    now = now + length;
     if (each_turn && !std::exchange(in_turn_, true)) {
       each_turn();  // which takes turns of its own
       in_turn_ = false;
@@ -109,6 +110,10 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   }
   void run(Duration time) {
     for (const Instant end = now + time; now < end;) turn();
+  }
+  // As run(), but everybody looks 25 times less often: for long waits with little to do.
+  void wait(Duration time) {
+    for (const Instant end = now + time; now < end;) turn(options_.turn * 25);
   }
 
   // Nothing passes from one proxy to another until it is mended.
