@@ -5,6 +5,7 @@
 //   locks.cpp       locks, conditions
 //   barriers.cpp    BARRIER, GETSUB
 //   memory.cpp      G_MALLOC
+//   volatiles.cpp   volatile variables
 #pragma once
 
 #include <cstdint>
@@ -45,11 +46,14 @@ unsigned take_number(Numbered kind, unsigned limit);
 // Carries out what main() has done with pauses and semaphores before the machine was started; cluster 0's initial thread.
 void begin_objects();
 
-// --- Who uses which of the machine's semaphores and words.
+// --- Who uses which of the machine's locks, semaphores and words.
 
+//    locks      | those of volatile variables |
 //    semaphores | 1 for each node | done |
 //    words      | counters | 2 for each node | 1 for each kind of number |
 
+inline constexpr unsigned kVolatileLocks = 64;
+inline constexpr unsigned kFirstVolatileLock = kLocks - kVolatileLocks;
 inline constexpr unsigned kMaxNodes = 512;
 inline constexpr unsigned kDoneSemaphore = kSemaphores - 1;
 inline unsigned job_semaphore(unsigned node) {

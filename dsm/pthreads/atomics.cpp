@@ -8,13 +8,13 @@
 // inserted by compiler_plugin.cpp (docs/decisions/0043).
 #include <string.h>
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/program/volatile_accesses.h"
 #include "dsm/pthreads/machine.h"
 
 namespace braid::dsm::pthreads {
@@ -32,50 +32,10 @@ bool needs_guard(const volatile void* object) {
 }
 
 unsigned atomic_guard_of(const volatile void* object) {
-  // Both halves of a pair of words that are read together have one guard.
-  const auto line = reinterpret_cast<std::uintptr_t>(object) / 16 * 16;
-  return kFirstAtomicGuard + mixed(reinterpret_cast<const void*>(line)) % kAtomicGuards;
+  return kFirstAtomicGuard + volatile_guard_of(object, kAtomicGuards);
 }
 
-// What a thread has seen in volatile variables, as far as there is room; addresses that share a place only forget each other.
-// A handler of a signal may come between any two steps.
-class Seen {
- public:
-  // Whether this is something else than what was seen there last.
-  bool is_new(const volatile void* object, std::uint64_t value) {
-    Place& place = place_of(object);
-    if (place.object == object && place.value == value) return false;
-    place.object = nullptr;
-    place.value = value;
-    place.object = object;
-    return true;
-  }
-  void forget(const volatile void* object) { place_of(object).object = nullptr; }
-  // Whether it is time to look for something new: about each 64th call, in no rhythm that a loop of the program could share.
-  bool looks() {
-    if (reads_left_-- > 0) return false;
-    rhythm_ = rhythm_ * 1'664'525 + 1'013'904'223;
-    reads_left_ = kFewestReads + (rhythm_ >> 26);
-    return true;
-  }
-
- private:
-  struct Place {
-    const volatile void* volatile object;
-    volatile std::uint64_t value;
-  };
-  static constexpr unsigned kPlaces = 32;
-  static constexpr unsigned kFewestReads = 32;  // and up to 63 more
-
-  Place& place_of(const volatile void* object) {
-    return places_[mixed(const_cast<const void*>(object)) % kPlaces];
-  }
-
-  std::array<Place, kPlaces> places_{};
-  unsigned reads_left_ = kFewestReads;
-  std::uint32_t rhythm_ = 0;
-};
-constinit thread_local Seen seen __attribute__((tls_model("initial-exec"))){};
+constinit thread_local SeenValues seen __attribute__((tls_model("initial-exec"))){};
 
 // Calls change(value), which returns the new value, with the object's; returns the former value.
 template <class Integer, class Change>
@@ -134,11 +94,11 @@ void pass_guard(const volatile void* object) {
 }
 
 template <class Integer>
-void write(volatile Integer* object, std::uint64_t value) {
+void write(volatile Integer* object, Integer value) {
   if (needs_guard(object))
-    put(object, static_cast<Integer>(value));
+    put(object, value);
   else
-    *object = static_cast<Integer>(value);
+    *object = value;
 }
 
 // Objects of other sizes: structures.
@@ -203,22 +163,12 @@ extern "C" {
 // Behind a read of a number, with what was read.
 void braid_volatile_read(const volatile void* object, std::uint64_t value) noexcept;
 void braid_volatile_read(const volatile void* object, std::uint64_t value) noexcept {
-  const bool is_new = p::seen.is_new(object, value);
-  if (p::seen.looks() || is_new) p::pass_guard(object);
+  if (p::seen.passes_lock(object, value)) p::pass_guard(object);
 }
 // Instead of a write of a number.
 void braid_volatile_write(volatile void* object, unsigned bytes, std::uint64_t value) noexcept;
 void braid_volatile_write(volatile void* object, unsigned bytes, std::uint64_t value) noexcept {
-  switch (bytes) {
-    case 1:
-      return p::write(static_cast<volatile std::uint8_t*>(object), value);
-    case 2:
-      return p::write(static_cast<volatile std::uint16_t*>(object), value);
-    case 4:
-      return p::write(static_cast<volatile std::uint32_t*>(object), value);
-    default:
-      return p::write(static_cast<volatile std::uint64_t*>(object), value);
-  }
+  braid::dsm::write_volatile(object, bytes, value, [](auto* number, auto is) { p::write(number, is); });
 }
 // On each side of any other access.
 void braid_volatile_pass(const volatile void* object) noexcept;

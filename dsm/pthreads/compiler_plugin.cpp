@@ -1,11 +1,13 @@
-// A GCC plug-in for what pthread programs do about order without calling anybody. The compiler's own atomics become calls
-// (atomics.cpp) without it.
+// A GCC plug-in for what pthread programs and PARMACS ones do about order without calling anybody. The compiler's own atomics become
+// calls (atomics.cpp) without it.
+//
+// With the argument `parmacs` it only changes volatile accesses, in files that include the header of the PARMACS macros.
 //
 // Atomic instructions in inline assembly are refused: one is atomic in its own cluster's copy of a page alone. Of x86: an
 // instruction with the prefix lock, and xchg with memory, which has it always. Code often orders its accesses by one whose
 // operand is the top of the stack; that stays.
 //
-// Threads wait for volatile variables that others write. Calls (atomics.cpp) see to it that the one comes to see the other, and
+// Threads wait for volatile variables that others write. Calls (atomics.cpp, dsm/parmacs/volatiles.cpp) see to it that the one comes to see the other, and
 // what was written before it: a write of a number or a pointer becomes a call, a read of one has a call behind it, and any other
 // volatile access has one on each side.
 #include <algorithm>
@@ -40,6 +42,10 @@ namespace braid::dsm::pthreads {
 namespace {
 
 constexpr const char* kBlank = " \t";
+constexpr std::string_view kParmacsHeader = "dsm/parmacs/parmacs.h";
+
+// Whether this file's volatile accesses are changed.
+bool changes_volatile_accesses = true;
 
 // The instructions of an assembly template, without labels, in lower case.
 std::vector<std::string> instructions_of(const char* text) {
@@ -143,6 +149,7 @@ class TellVolatileAccesses final : public gimple_opt_pass {
  public:
   TellVolatileAccesses() : gimple_opt_pass(kData, g) {}
 
+  bool gate(function*) override { return changes_volatile_accesses; }
   unsigned execute(function* f) override {
     basic_block block;
     FOR_EACH_BB_FN(block, f) {
@@ -267,6 +274,14 @@ void add_pass(const char* plugin, gimple_opt_pass* pass) {
   register_callback(plugin, PLUGIN_PASS_MANAGER_SETUP, NULL, &where);
 }
 
+// `name`: of a file that is included.
+void on_include(void* name, void* /*data*/) {
+  const std::string_view file(static_cast<const char*>(name));
+  if (file.size() >= kParmacsHeader.size() &&
+      file.substr(file.size() - kParmacsHeader.size()) == kParmacsHeader)
+    changes_volatile_accesses = true;
+}
+
 }  // namespace
 }  // namespace braid::dsm::pthreads
 
@@ -277,7 +292,12 @@ int plugin_init(plugin_name_args* info, plugin_gcc_version* version) {
     return 1;
   }
   using namespace braid::dsm::pthreads;
-  add_pass(info->base_name, new RefuseAtomicAssembly());
+  if (info->argc > 0 && std::strcmp(info->argv[0].key, "parmacs") == 0) {
+    changes_volatile_accesses = false;
+    register_callback(info->base_name, PLUGIN_INCLUDE_FILE, on_include, NULL);
+  } else {
+    add_pass(info->base_name, new RefuseAtomicAssembly());
+  }
   add_pass(info->base_name, new TellVolatileAccesses());
   return 0;
 }

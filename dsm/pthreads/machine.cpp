@@ -100,10 +100,6 @@ void before_try() {
       static_cast<std::int64_t>(random.below(kFirst_ns << std::min(own.failed_tries, kDoublings)))));
 }
 
-unsigned mixed(const void* object) {
-  return static_cast<unsigned>((reinterpret_cast<std::uintptr_t>(object) * 0x9e37'79b9'7f4a'7c15u) >> 36);
-}
-
 std::uint32_t stamp_of(const void* object, std::uint32_t number) {
   const auto address = reinterpret_cast<std::uintptr_t>(object);
   return static_cast<std::uint32_t>(((address ^ (std::uint64_t{number} << 40)) * 0x9e37'79b9'7f4a'7c15u) >>

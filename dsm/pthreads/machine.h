@@ -39,6 +39,7 @@
 #include "base/time.h"
 #include "dsm/api.h"
 #include "dsm/engine/types.h"
+#include "dsm/program/volatile_accesses.h"
 #include "dsm/pthreads/stacks.h"
 
 namespace braid::dsm::pthreads {
@@ -217,7 +218,6 @@ void before_try();
 int after_try(int result, int busy);
 
 // Of an object in memory, by its address.
-unsigned mixed(const void* object);
 inline unsigned guard_of(const void* object) {
   return kFirstGuard + mixed(object) % kGuards;
 }

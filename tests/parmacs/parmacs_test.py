@@ -41,6 +41,10 @@ def simulated(clusters, compute, *program, folder, options=(), expect=0):
     return json.loads(report.read_text()), done.stdout, done.stderr
 
 
+def has_plugin():
+    return "-fplugin-arg-braid_pthreads-parmacs" in (BIN / "braid-cc").read_text()
+
+
 class Parmacs(unittest.TestCase):
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -90,6 +94,16 @@ class WithM4(Parmacs):
             with self.subTest(clusters=clusters, compute=compute):
                 done = live(clusters, compute, "./chain", clusters * compute, 60, folder=self.folder)
                 self.assertRegex(done.stdout, r"^\[c0\] 60 steps, 0 wrong\n\[c\d\] all have ended\n$", done.stderr)
+
+    def test_processes_wait_for_volatile_variables(self):
+        if not has_plugin():
+            self.skipTest("this build has no compiler plug-in")
+        self.build("-O2", FOLDER / "waits.C.in", "-o", "waits")
+        for clusters, compute, protocol in ((1, 2, "eager"), (2, 1, "eager"), (2, 1, "lazy"), (3, 1, "lazy")):
+            with self.subTest(clusters=clusters, compute=compute, protocol=protocol):
+                processes = clusters * compute
+                done = live(clusters, compute, "--protocol", protocol, "./waits", processes, folder=self.folder)
+                self.assertEqual(done.stdout, f"[c0] waits of {processes} processes: 0 wrong\n", done.stderr)
 
     def test_exit_waits_for_processes_unless_the_program_has_failed(self):
         source = """MAIN_ENV
@@ -224,6 +238,17 @@ class Simulated(Parmacs):
             with self.subTest(clusters=clusters, compute=compute):
                 _, output, errors = simulated(clusters, compute, "./chain", clusters * compute, 60, folder=self.folder)
                 self.assertEqual((output, errors), ("60 steps, 0 wrong\nall have ended\n", ""))
+
+    def test_processes_wait_for_volatile_variables(self):
+        if not has_plugin():
+            self.skipTest("this build has no compiler plug-in")
+        self.build(FOLDER / "waits.C.in", "-o", "waits")
+        for clusters, compute, protocol in ((1, 3, "eager"), (3, 2, "eager"), (3, 2, "lazy"), (8, 1, "eager")):
+            with self.subTest(clusters=clusters, compute=compute, protocol=protocol):
+                processes = clusters * compute
+                _, output, errors = simulated(clusters, compute, "./waits", processes, folder=self.folder,
+                                              options=("--protocol", protocol))
+                self.assertEqual((output, errors), (f"waits of {processes} processes: 0 wrong\n", ""))
 
     def test_kernels_on_many_clusters_compute_what_one_computes(self):
         for name in ("relax", "sort"):
