@@ -73,6 +73,15 @@ int braid_parmacs_self(void);
 void* braid_parmacs_allocate(size_t bytes);
 void braid_parmacs_free(void* memory);
 
+/* free() and realloc() of programs in C, of memory from G_MALLOC too, which is malloc()'s elsewhere. They get these
+   names when they are linked, so pointers to them are right, and members or variables with their names stay what they are. */
+void braid_parmacs_free_any(void* memory);
+void* braid_parmacs_reallocate_any(void* memory, size_t bytes);
+#if !defined(__cplusplus) && !defined(free) && !defined(realloc)
+extern void free(void* memory) __asm__("braid_parmacs_free_any");
+extern void* realloc(void* memory, size_t bytes) __asm__("braid_parmacs_reallocate_any");
+#endif
+
 void braid_parmacs_lock_init(braid_parmacs_lock* lock);
 void braid_parmacs_lock_inits(braid_parmacs_lock* locks, long count);
 void braid_parmacs_lock_acquire(const braid_parmacs_lock* lock);

@@ -201,6 +201,10 @@ exit(atoi(v[1])); }
         self.assertIn("WAITPAUSE waits for ever", self.run_wrong("", before="WAITPAUSE(s->p)"))
         self.assertRegex(self.run_wrong("void* twice = G_MALLOC(20); G_FREE(twice) G_FREE(twice)"),
                          r"G_FREE: the block 0x7e9[0-9a-f]{9} is free already; free it once only")
+        self.assertRegex(self.run_wrong("char* twice = G_MALLOC(20); free(twice); free(twice);"),
+                         r"free\(\): the block 0x7e9[0-9a-f]{9} is free already; free it once only")
+        self.assertRegex(self.run_wrong("", before="G_MALLOC(8) s = realloc((char*)s + 8, 9);"),
+                         r"realloc\(\): 0x7e9[0-9a-f]{9} is no block that G_MALLOC has returned")
         self.assertRegex(self.run_wrong("int private; G_FREE(&private)"),
                          r"G_FREE: 0x[0-9a-f]+ is no block that malloc\(\) of shared memory has returned")
         self.assertRegex(self.run_wrong("if (braid_parmacs_self() == 1) exit(3);", expect=3),
