@@ -182,6 +182,28 @@ exit(atoi(v[1])); }
         self.build(program, "-o", "words")
         self.assertEqual(run("./words", folder=self.folder).stdout, "CONTINUE 8 1\n")
 
+    def test_headers_that_m4_includes(self):
+        headers = self.folder / "LOCK"  # a macro's name
+        headers.mkdir()
+        (headers / "first.H").write_text("include(second.h)\nstruct first { struct second second; LOCKDEC(l) };\n")
+        (headers / "second.h.in").write_text("include(third.h)\nstruct second { struct third third[SIZE]; };\n")
+        (headers / "third.H").write_text("#include \"fourth.h\"\nstruct third { BARDEC(b) char c; };\n")
+        (headers / "fourth.H").write_text("enum { SIZE = 3 };\n")
+        (headers / "plain.m").write_text("/* include all */ struct first* first;\n")
+        (headers / "main.C").write_text("MAIN_ENV\ninclude(first.h)\ninclude(plain.m)\nint main() {\n"
+                                        "  first = (struct first*)G_MALLOC(sizeof *first);\n  LOCKINIT(first->l)\n"
+                                        "  return &first->second.third[SIZE].c != (char*)&first->l + ODD;\n}\n")
+        # As makefiles of a suite leave them.
+        for name in ("first.h", "second.h", "third.h"):
+            (self.folder / name).write_text("of other macros\n")
+        names = ["LOCK/main.C", "LOCK/first.H", "LOCK/second.h.in", "LOCK/third.H", "LOCK/fourth.H"]
+        for order in (names, names[::-1]):
+            self.build("-DODD=offsetof(struct third, c)", *order, "-o", "a")
+            run("./a", folder=self.folder)
+        self.assertIn("LOCK/main.C:7:", self.build(*names, "-o", "a", expect=1).stderr)
+        (headers / "main.C").write_text("include(fifth.h)\n")
+        self.assertIn("cannot open `fifth.h'", self.build(*names, "-o", "a", expect=65).stderr)
+
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for macro, kind in (("LOCK", "lock"), ("SETPAUSE", "pause"), ("SEMAPOST", "semaphore"), ("CONDVARSIGNAL", "condition variable")):
             self.assertIn(f"{macro} was used on a {kind} that was not initialised",
