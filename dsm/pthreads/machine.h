@@ -147,7 +147,7 @@ struct Self {
   // The mutexes with a lock of the machine that it has, as far as there is room for those that need not be counted.
   struct Held {
     const void* mutex = nullptr;
-    unsigned count = 0;
+    unsigned count = 0;  // 0: it was destroyed by the thread that had it, and may still be unlocked
   };
   static constexpr unsigned kMaxHeld = 256;
   std::array<Held, kMaxHeld> held{};

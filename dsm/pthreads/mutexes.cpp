@@ -10,6 +10,7 @@
 
 #include "dsm/program/failure.h"
 #include "dsm/program/object_ids.h"
+#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -44,6 +45,15 @@ Self::Held* held_by_caller(const Mutex& mutex) {
   return nullptr;
 }
 
+void forget(Self::Held* held) {
+  *held = own.held[--own.held_count];
+}
+
+void forget_destroyed() {
+  for (unsigned i = own.held_count; i-- > 0;)
+    if (own.held[i].count == 0) forget(&own.held[i]);
+}
+
 [[noreturn]] void fail_held_already() {
   fail(
       "pthread_mutex_lock(){}: the calling thread has this mutex already, and would wait for itself: let a semaphore "
@@ -74,13 +84,16 @@ bool is_counted(const Mutex& mutex) {
 }
 
 int lock_direct(const Mutex& mutex) {
-  if (Self::Held* const held = held_by_caller(mutex)) {
+  if (Self::Held* const held = held_by_caller(mutex); held != nullptr && held->count > 0) {
     if (kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK_NP) return EDEADLK;
     if (kind_of(mutex) != PTHREAD_MUTEX_RECURSIVE_NP) fail_held_already();
     ++held->count;
     return 0;
+  } else if (held != nullptr) {
+    forget(held);
   }
   take_lock(mutex);
+  if (own.held_count == Self::kMaxHeld) forget_destroyed();
   if (own.held_count < Self::kMaxHeld) {
     own.held[own.held_count++] = {&mutex, 1};
   } else {
@@ -93,20 +106,54 @@ int lock_direct(const Mutex& mutex) {
   return 0;
 }
 
+// The caller does not have it. A try may fail while the lock's token is on its way.
+bool nobody_has(const Mutex& mutex) {
+  if (!started()) return true;
+  Node node = calling_node_of("pthread_mutex_unlock()");
+  constexpr int kTries = 20;
+  constexpr Duration kBetween = 1_ms;
+  for (int i = 0; i < kTries; ++i) {
+    if (node.try_lock_at(&mutex)) {
+      node.unlock_at(&mutex);
+      return true;
+    }
+    thread_host::sleep(kBetween);
+  }
+  return false;
+}
+
 int unlock_direct(const Mutex& mutex) {
   if (Self::Held* const held = held_by_caller(mutex)) {
-    if (--held->count > 0) return 0;
-    *held = own.held[--own.held_count];
+    const bool destroyed = held->count == 0;
+    if (!destroyed && --held->count > 0) return 0;
+    forget(held);
+    if (destroyed) return 0;
   } else {
     if (is_counted(mutex)) return EPERM;
-    if (own.more_held == 0)
+    if (own.more_held == 0) {
+      if (nobody_has(mutex)) return 0;  // as in the C library
       fail(
-          "pthread_mutex_unlock(){}: the calling thread does not have this mutex: let a semaphore stand for one that "
+          "pthread_mutex_unlock(){}: another thread than the calling one has this mutex: let a semaphore stand for one that "
           "another thread unlocks",
           place_of_call().c_str());
+    }
     --own.more_held;
   }
   return give_lock(mutex);
+}
+
+// The place of a mutex that the caller may have gets another use: nobody has that one.
+void begin_again(const Mutex& mutex) {
+  Self::Held* const held = held_by_caller(mutex);
+  if (held == nullptr) return;
+  if (held->count > 0) (void)give_lock(mutex);
+  forget(held);
+}
+
+// The caller destroys a mutex that it has. Programs free its memory, all the same; others unlock it.
+void destroy_held(const Mutex& mutex, Self::Held& held) {
+  if (held.count > 0) (void)give_lock(mutex);
+  held.count = 0;
 }
 
 // --- With its state in memory, under its guard
@@ -134,7 +181,8 @@ int lock_in_memory(Guard& guard, Mutex& mutex, const timespec* deadline, clockid
 
 int unlock_in_memory(Guard& guard, Mutex& mutex) {
   if (mutex.holder != caller_index()) {
-    if (kind_of(mutex) != PTHREAD_MUTEX_NORMAL || mutex.holder == 0) return EPERM;
+    if (kind_of(mutex) != PTHREAD_MUTEX_NORMAL) return EPERM;
+    if (mutex.holder == 0) return 0;
   } else if (--mutex.count > 0) {
     return 0;
   }
@@ -165,7 +213,10 @@ bool is_lock(const pthread_mutex_t* mutex) {
 
 bool is_errorcheck_and_not_held(pthread_mutex_t* mutex) {
   if (kind_of(of(mutex)) != PTHREAD_MUTEX_ERRORCHECK_NP) return false;
-  if (is_lock(mutex)) return held_by_caller(of(mutex)) == nullptr;
+  if (is_lock(mutex)) {
+    const Self::Held* const held = held_by_caller(of(mutex));
+    return held == nullptr || held->count == 0;
+  }
   const Guard guard(guard_of(mutex));
   return of(mutex).holder != caller_index();
 }
@@ -237,6 +288,7 @@ int WRAPPED(pthread_mutex_init)(pthread_mutex_t* mutex, const pthread_mutexattr_
   return on_private([=] {
     if (robust != PTHREAD_MUTEX_STALLED)
       refuse("pthread_mutex_init() of a robust mutex", "threads do not die one by one");
+    if (is_lock(mutex)) begin_again(of(mutex));
     of(mutex) = {};
     of(mutex).kind = kind;
     return 0;
@@ -245,8 +297,11 @@ int WRAPPED(pthread_mutex_init)(pthread_mutex_t* mutex, const pthread_mutexattr_
 
 int WRAPPED(pthread_mutex_destroy)(pthread_mutex_t* mutex) {
   return on_private([=] {
-    const bool held = is_lock(mutex) ? held_by_caller(of(mutex)) != nullptr : of(mutex).holder != 0;
-    return held ? EBUSY : 0;
+    if (!is_lock(mutex)) return of(mutex).holder != 0 ? EBUSY : 0;
+    Self::Held* const held = held_by_caller(of(mutex));
+    if (held == nullptr) return 0;
+    destroy_held(of(mutex), *held);
+    return EBUSY;
   });
 }
 

@@ -75,6 +75,11 @@ static void kinds_of_mutexes(struct arguments* a, int* wrong) {
   for (int i = 0; i < 20; ++i)
     CHECK(pthread_mutex_lock(&own[i]) == EDEADLK && pthread_mutex_unlock(&own[i]) == 0);
   for (int i = 0; i < 20; ++i) CHECK(pthread_mutex_destroy(&own[i]) == 0);
+  /* What POSIX leaves open is as in the C library. */
+  CHECK(pthread_mutex_init(own, NULL) == 0);
+  CHECK(pthread_mutex_lock(own) == 0 && pthread_mutex_destroy(own) == EBUSY);
+  CHECK(pthread_mutex_init(own, NULL) == 0 && pthread_mutex_lock(own) == 0 && pthread_mutex_init(own, NULL) == 0);
+  CHECK(pthread_mutex_lock(own) == 0 && pthread_mutex_unlock(own) == 0 && pthread_mutex_unlock(own) == 0);
   free(own);
 }
 

@@ -173,6 +173,13 @@ class Pthreads(unittest.TestCase):
                    f"int main(void) {{ {main}\n pthread_create(&name, 0, f, 0); pthread_join(name, 0); {after}\n return 0; }}\n")
         return live(clusters, "./a", folder=self.folder, expect=expect, options=options)
 
+    def test_the_place_of_a_mutex_that_was_destroyed_while_locked_serves_another(self):
+        done = self.run_thread("pthread_mutex_init(&m, 0); pthread_mutex_lock(&m); ++number; pthread_mutex_destroy(&m);", after=
+                               "for (int i = 0; i < 2; ++i) { pthread_mutex_init(&m, 0); pthread_mutex_lock(&m); pthread_mutex_destroy(&m);"
+                               " pthread_create(&name, 0, f, 0); pthread_join(name, 0); } pthread_mutex_init(&m, 0); pthread_mutex_lock(&m);"
+                               ' printf("%d\\n", number);')
+        self.assertEqual(done.stdout, "[c0] 3\n")
+
     def test_threads_of_all_clusters_read_one_input(self):
         reads = ("static char lines[5][40]; static int count;\n"
                  "static void* next(void* p) {{ if (!fgets(lines[count++], 40, stdin)) count = -9; return p; }}\n"
@@ -313,7 +320,8 @@ class Pthreads(unittest.TestCase):
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for body, main, text in (
                 ("pthread_mutex_lock(&m); pthread_mutex_lock(&m);", "", r"in f at a.c:\d+: the calling thread has this mutex already"),
-                ("pthread_mutex_unlock(&m);", "", r"in f at a.c:\d+: the calling thread does not have this mutex: let a semaphore stand for one"),
+                ("pthread_mutex_unlock(&m);", "pthread_mutex_lock(&m);",
+                 r"in f at a.c:\d+: another thread than the calling one has this mutex: let a semaphore stand for one"),
                 ("", "pthread_mutex_lock(&m); pthread_mutex_lock(&m);", r"in main at a.c:\d+: the calling thread has this mutex"),
                 ("", "pthread_cond_wait(&c, &m);", r"pthread_cond_wait\(\) in main at a.c:\d+ waits for ever"),
                 ("pthread_barrier_t b; memset(&b, 1, sizeof b); pthread_barrier_wait(&b);", "", "was not initialised"),

@@ -66,6 +66,7 @@ static void* other(void* unused) {
   const struct timespec late = in_ms(20000, CLOCK_REALTIME);
   CHECK(pthread_mutex_trylock(&recursive) == 0 && pthread_mutex_trylock(&recursive) == 0);
   CHECK(pthread_mutex_unlock(&recursive) == 0 && pthread_mutex_unlock(&recursive) == 0);
+  CHECK(pthread_mutex_unlock(&recursive) == EPERM);
   CHECK(pthread_mutex_timedlock(&recursive, &late) == 0 && pthread_mutex_unlock(&recursive) == 0);
   CHECK(pthread_rwlock_tryrdlock(&lock) == 0 && pthread_rwlock_unlock(&lock) == 0);
   CHECK(pthread_rwlock_timedwrlock(&lock, &late) == 0 && pthread_rwlock_unlock(&lock) == 0);
