@@ -1,6 +1,7 @@
 // malloc() and what allocates by it: the program gets blocks of shared memory, from its first constructor on. Libraries keep
 // the C library's; what they allocate for the program to free goes to whichever it came from, by its address. A mapping of
-// no file, too, is a block, and so is a mapping of a file that is made when other clusters are there.
+// no file, too, is a block. So is one of a file that is made when other clusters are there, or before, if they will be there and
+// threads may write it without changing the file (MAP_PRIVATE): the clones' copies of it would be each cluster's alone.
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +23,7 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
+#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/streams.h"
 #include "dsm/pthreads/wrapped.h"
@@ -115,6 +117,19 @@ bool begun = false;
 // Of the C++ library's calls: those that the program's code makes, on its own stack.
 bool is_for_program() {
   return on_shared_stack() || (begun && before_main);
+}
+
+bool several_clusters_come() {
+  static const bool several = on_private([] { return thread_host::machine().clusters > 1; });
+  return several;
+}
+
+// Whether clusters would not see the same in a mapping of the kernel.
+bool must_be_shared(int protection, int flags) {
+  const bool writes = (protection & PROT_WRITE) != 0;
+  if ((flags & MAP_ANONYMOUS) != 0) return writes;
+  if (several_clusters()) return true;
+  return writes && (flags & MAP_SHARED) == 0 && several_clusters_come();
 }
 
 void* map(std::size_t bytes, int protection, int flags, int file, off_t offset) {
@@ -283,11 +298,9 @@ char* WRAPPED(get_current_dir_name)() {
 }
 
 void* WRAPPED(mmap)(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) {
-  const bool anonymous = (flags & MAP_ANONYMOUS) != 0;
   const bool ordinary = address == nullptr && bytes > 0 && (flags & MAP_FIXED) == 0 &&
                         (protection & PROT_READ) != 0 && (protection & PROT_EXEC) == 0;
-  // Of a file that is mapped before there are other clusters each gets a copy of the mapping.
-  if (!ordinary || !can_share() || (anonymous ? (protection & PROT_WRITE) == 0 : !several_clusters()))
+  if (!ordinary || !can_share() || !must_be_shared(protection, flags))
     return ::mmap(address, bytes, protection, flags, file, offset);
   return map(bytes, protection, flags, file, offset);
 }

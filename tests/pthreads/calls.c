@@ -36,6 +36,7 @@ struct crew { /* on main()'s stack */
   long sum, spins;
   int buffer[4], put, got;
   pthread_t names[kThreads];
+  char *text, *constant; /* a file of `a` to `e`, mapped to be written and not, before there were threads */
 };
 struct arguments {
   struct crew* crew;
@@ -150,6 +151,11 @@ static void own_values(struct arguments* a, int* wrong) {
   CHECK(stat("/", &status) == 0 && S_ISDIR(status.st_mode));
 }
 
+static void write_mapping(struct arguments* a, int* wrong) {
+  CHECK(a->crew->text[kThreads] == 'e' && memcmp(a->crew->constant, "abcde", 5) == 0);
+  a->crew->text[a->id] -= 1;
+}
+
 static void* run(void* argument) {
   struct arguments* const a = argument;
   int* const wrong = &a->wrong;
@@ -159,6 +165,7 @@ static void* run(void* argument) {
   read_and_write(a, wrong);
   pass_items(a, wrong);
   own_values(a, wrong);
+  write_mapping(a, wrong);
   return (void*)(intptr_t)(100 + a->id);
 }
 
@@ -293,10 +300,23 @@ static void other_ways_to_end(int* wrong) {
   CHECK(sem_destroy(&detached_has_run) == 0);
 }
 
+static void map_file(struct crew* crew, int* wrong) {
+  const int file = memfd_create("letters", 0);
+  CHECK(write(file, "abcde", 5) == 5);
+  for (int i = 0; i < 2; ++i) {
+    crew->text = mmap(NULL, 6, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    CHECK(crew->text != MAP_FAILED && strcmp(crew->text, "abcde") == 0);
+    if (i == 0) CHECK(memset(crew->text, 'x', 6) && munmap(crew->text, 6) == 0);
+  }
+  crew->constant = mmap(NULL, 5, PROT_READ, MAP_PRIVATE, file, 0);
+  close(file);
+}
+
 int main(void) {
   int bad = 0, *const wrong = &bad;
   struct crew crew;
   memset(&crew, 0, sizeof crew);
+  map_file(&crew, wrong);
   /* Alone, before there are threads; one mutex is still held when they come. */
   CHECK(pthread_mutex_lock(&recursive) == 0 && pthread_mutex_lock(&recursive) == 0);
   CHECK(pthread_mutex_unlock(&recursive) == 0 && pthread_mutex_unlock(&recursive) == 0);
@@ -332,6 +352,7 @@ int main(void) {
     crew.spins = 0;
   }
   CHECK(value_of_readers == 20 * kThreads);
+  CHECK(strcmp(crew.text, "_`abe") == 0 && munmap(crew.text, 6) == 0 && munmap(crew.constant, 5) == 0);
   CHECK(pthread_key_delete(key) == 0 && pthread_key_delete(key) == EINVAL);
   memory(wrong);
   other_ways_to_end(wrong);

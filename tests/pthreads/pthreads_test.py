@@ -324,10 +324,12 @@ class Pthreads(unittest.TestCase):
                  r"in f at a.c:\d+: another thread than the calling one has this mutex: let a semaphore stand for one"),
                 ("", "pthread_mutex_lock(&m); pthread_mutex_lock(&m);", r"in main at a.c:\d+: the calling thread has this mutex"),
                 ("", "pthread_cond_wait(&c, &m);", r"pthread_cond_wait\(\) in main at a.c:\d+ waits for ever"),
+                ("", "const int big = memfd_create(\"\", 0); mmap(0, 400ul << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE, big, 0);",
+                 r"the shared heap of \d+ MiB is full: \d+ bytes were requested, \d+ are free; raise BRAID_HEAP_MIB"),
                 ("pthread_barrier_t b; memset(&b, 1, sizeof b); pthread_barrier_wait(&b);", "", "was not initialised"),
                 ("char a[60000]; memset(a, number, 60000); number += a[3]; f(a);", "", "the stack of a thread is full")):
             with self.subTest(body=body, main=main):
-                self.assertRegex(self.run_thread(body, main, expect=70).stderr, text)
+                self.assertRegex(self.run_thread(body, main, expect=70, before="#include <sys/mman.h>").stderr, text)
         # Who joins the thread does not go on while exit() runs, whoever calls it.
         for body in ("exit(3);", 'errx(3, "gone");'):
             with self.subTest(body=body):
