@@ -44,15 +44,6 @@ void check(int error_number) {
   if (error_number != 0) std::__throw_system_error(error_number);
 }
 
-// The processors of a program are the compute nodes of its run.
-unsigned processors() {
-  static const unsigned all = [] {
-    const braid::dsm::thread_host::Machine machine = braid::dsm::thread_host::machine();
-    return machine.clusters * machine.computing;
-  }();
-  return all;
-}
-
 // Nobody is woken in another cluster, so a wait ends soon, and the caller looks again.
 constexpr braid::Duration kLook = braid::Duration::us(200);
 
@@ -101,7 +92,7 @@ void WRAPPED(_ZNSt6thread6detachEv)(std::thread* thread) {
   name_of(thread) = 0;
 }
 unsigned WRAPPED(_ZNSt6thread20hardware_concurrencyEv)() {
-  return processors();
+  return braid::dsm::pthreads::processors();
 }
 
 void WRAPPED(_ZNSt18condition_variableC1Ev)(std::condition_variable* condition) {
@@ -167,17 +158,6 @@ long WRAPPED(syscall)(long number, ...) {
                                  "of operations on shared memory only waits and wakes are");
   look_later();
   return 0;
-}
-
-long WRAPPED(sysconf)(int name) {
-  if (name == _SC_NPROCESSORS_ONLN || name == _SC_NPROCESSORS_CONF) return processors();
-  return ::sysconf(name);
-}
-int WRAPPED(get_nprocs)() {
-  return static_cast<int>(processors());
-}
-int WRAPPED(get_nprocs_conf)() {
-  return static_cast<int>(processors());
 }
 
 }  // extern "C"

@@ -16,6 +16,7 @@
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
 //   folders.cpp      the working folder
+//   processors.cpp   how many there are, and on which a thread runs
 //   refused.cpp      what is refused by name
 //
 // Everything that these share between clusters is in `Shared`, in memory that was allocated before the machine starts.
@@ -166,6 +167,8 @@ bool started();
 bool machine_is_coming();
 // More clusters than one may come: the program was started by `braid run` with several.
 bool several_clusters();
+// Those that the program sees.
+unsigned processors();
 // The calling compute node; the machine was started.
 Node calling_node_of(const char* call);
 

@@ -1,6 +1,5 @@
 // Calls that threads on several clusters cannot carry out: refused by name, with the place that calls. And those that only
 // advise the system: accepted, without effect.
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -47,12 +46,6 @@ pid_t WRAPPED(fork)() {
   return ::fork();
 }
 
-int WRAPPED(pthread_setaffinity_np)(pthread_t, std::size_t, const cpu_set_t*) {
-  return 0;
-}
-int WRAPPED(pthread_getaffinity_np)(pthread_t, std::size_t bytes, cpu_set_t* set) {
-  return ::sched_getaffinity(0, bytes, set) < 0 ? errno : 0;
-}
 int WRAPPED(pthread_setschedparam)(pthread_t, int, const sched_param*) {
   return 0;
 }

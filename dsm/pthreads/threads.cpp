@@ -471,7 +471,8 @@ bool choose_place(Shared& all, Thread& thread, unsigned wanted) {
         place_of_call().c_str(), kNodes - 2, machine.clusters);
   fail(
       "pthread_create(){}: the program has more threads at once than the run has compute nodes, {} with that of main(): "
-      "create fewer, or raise --compute or --clusters of `braid sim`",
+      "create fewer, or raise --compute or --clusters of `braid sim` (sysconf(_SC_NPROCESSORS_ONLN) and "
+      "std::thread::hardware_concurrency() grow with them: one less than there are compute nodes)",
       place_of_call().c_str(), machine.clusters * machine.nodes);
 }
 

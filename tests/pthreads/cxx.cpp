@@ -1,4 +1,6 @@
 // The C++ library's threads: std::thread, mutexes, conditions, futures, atomics, and containers in shared memory.
+#include <unistd.h>
+
 #include <atomic>
 #include <barrier>
 #include <chrono>
@@ -181,6 +183,7 @@ int main() {
   for (int i = 0; i < 15; ++i) letters += out.pop().size();
   for (std::thread& thread : threads) thread.join();
   CHECK(letters == 15 * 27 + 5);
+  CHECK(std::thread::hardware_concurrency() == static_cast<unsigned>(::sysconf(_SC_NPROCESSORS_ONLN)));
   CHECK(accounts[0].money + accounts[1].money == 2000);
   CHECK(sum == 3 * 1225 && counter.use_count() == 1 && once_calls == 1 && Counted::made == 1);
   CHECK(table.size() == 4 && table.begin()->second.size() == 3);

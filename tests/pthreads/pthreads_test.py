@@ -107,6 +107,13 @@ class Pthreads(unittest.TestCase):
                 owners = [lock["allocated"] for lock in locks if lock["allocated"]]
                 self.assertTrue(any(o["kind"] == kind and place in o["place"] for o in owners), locks)
 
+    def test_a_thread_for_each_processor_which_are_the_runs(self):
+        self.build((FOLDER / "processors.c").read_text())
+        for clusters, compute in ((1, 1), (2, 1), (2, 2), (3, 20)):
+            with self.subTest(clusters=clusters, compute=compute):
+                done = live(clusters, "./a", folder=self.folder, options=("--compute", compute))
+                self.assertEqual(done.stdout, f"[c0] processors: {clusters * compute}, 0 wrong\n", done.stderr)
+
     def test_the_cxx_library(self):
         self.assertEqual(self.compare("cxx"), "cxx: 0 wrong\n")
 

@@ -98,6 +98,15 @@ class Simulated(unittest.TestCase):
     def test_the_cxx_library(self):
         self.assertEqual(self.compare(FOLDER / "cxx.cpp"), "cxx: 0 wrong\n")
 
+    def test_a_thread_for_each_processor_beside_main(self):
+        self.build(FOLDER / "processors.c", native=False)
+        for machine, processors in (((1, 2), 1), ((2, 1), 1), ((2, 2), 3), ((16, 4), 63)):
+            with self.subTest(machine=machine):
+                done, _ = self.simulate(machine=machine)
+                self.assertEqual(done.stdout, f"processors: {processors}, 0 wrong\n", done.stderr)
+        done, _ = self.simulate(machine=(1, 1), expect=70)
+        self.assertRegex(done.stderr, "more threads at once than the run has compute nodes, 1 with that of main")
+
     def test_threads_use_streams_that_others_have_opened(self):
         """The call of another cluster's stream takes a compute node there."""
         self.assertEqual(self.compare(FOLDER / "streams.c", machines=((1, 4), (3, 5))), "streams: 0 wrong\n")
@@ -232,7 +241,8 @@ class Simulated(unittest.TestCase):
         for thread, main, status, text in (
                 ("sem_wait(&s);", "for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, f, 0);", 70,
                  r"pthread_create\(\) in main at a\.c:\d+: the program has more threads at once than the run has compute nodes, 4 "
-                 r"with that of main\(\): create fewer, or raise --compute or --clusters"),
+                 r"with that of main\(\): create fewer, or raise --compute or --clusters of `braid sim` \(sysconf\(_SC_NPROCESSORS_ONLN\) "
+                 r"and std::thread::hardware_concurrency\(\) grow with them: one less"),
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_join(*t, 0);", 1,
                  r"all compute nodes wait, and nothing is in progress"),
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_cancel(*t);", 70,
