@@ -78,6 +78,11 @@ std::string name_of(const WaitedFor& waits_for) {
       return fmt::format("for a signal of the condition at {:#x}", what);
     case WaitedFor::Kind::kOnce:
       return fmt::format("for the end of the function of pthread_once() at {:#x}", what);
+    case WaitedFor::Kind::kProcessEnd:
+      return "for a created process to end";
+    case WaitedFor::Kind::kFreeNode:
+      return "for a created process to end, because CREATE found no free compute node: start the program with more, or call "
+             "WAIT_FOR_END first";
   }
   return {};
 }

@@ -83,6 +83,8 @@ struct WaitedFor {
     kSemaphore,
     kCondition,
     kOnce,
+    kProcessEnd,  // of one that CREATE has made
+    kFreeNode,    // for CREATE
   };
   Kind kind = Kind::kVariable;
   std::uint64_t what = 0;

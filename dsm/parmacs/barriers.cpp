@@ -21,7 +21,9 @@ void check_processes(const char* name, long processes) {
         "{} was called for {} processes, and this machine has {} compute nodes: start the program with as many processes "
         "as --clusters times --compute",
         name, processes, node.count());
-  if (node.id() == 0 && processes > 1) check_none_deferred();
+  if (processes == 1) return;
+  if (node.id() == 0) check_none_deferred();
+  note_wait(node);
 }
 
 void wait_for_some(Node& node, const braid_parmacs_barrier& barrier, long processes) {

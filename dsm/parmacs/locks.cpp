@@ -45,7 +45,9 @@ void braid_parmacs_condition_wait(const braid_parmacs_condition* condition, cons
   const void* const name = name_of(condition, "CONDVARWAIT");
   const void* const name_of_lock = name_of(lock, "CONDVARWAIT");
   if (!started()) fail("CONDVARWAIT waits for ever: no process was created yet that could end the wait");
-  calling_process().condition_wait_at(name, name_of_lock);
+  Node node = calling_process();
+  note_wait(node);
+  node.condition_wait_at(name, name_of_lock);
 }
 void braid_parmacs_condition_signal(const braid_parmacs_condition* condition) {
   const void* const name = name_of(condition, "CONDVARSIGNAL");

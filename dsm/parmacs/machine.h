@@ -22,6 +22,9 @@ bool started();
 Node calling_process();
 // main() would wait for a process that only WAIT_FOR_END lets run: ends the program with a message.
 void check_none_deferred();
+// Called before `node` waits for others. If it is main()'s, processes that it creates afterwards may have the compute nodes of
+// earlier ones that have ended.
+void note_wait(const Node& node);
 
 EarlyHeap& early_heap();
 
@@ -62,7 +65,7 @@ inline unsigned job_semaphore(unsigned node) {
 inline unsigned number_word(Numbered kind) {
   return kWords - 1 - static_cast<unsigned>(kind);
 }
-inline unsigned job_word(unsigned node) {  // and the next one
+inline unsigned job_word(unsigned node) {  // and the next one; 0: no job, or it has ended
   return kWords - static_cast<unsigned>(Numbered::kKinds) - 2 - 2 * node;
 }
 inline constexpr unsigned kCounters = kWords - static_cast<unsigned>(Numbered::kKinds) - 2 * kMaxNodes;

@@ -139,8 +139,13 @@ void braid_parmacs_pause_clear(const braid_parmacs_pause* pause) {
 }
 void braid_parmacs_pause_wait(const braid_parmacs_pause* pause) {
   const void* const name = name_of(pause, "WAITPAUSE");
-  if (started()) return calling_process().flag_wait_at(name);
-  if (!early_pauses.contains(name)) fail_alone("WAITPAUSE");
+  if (!started()) {
+    if (!early_pauses.contains(name)) fail_alone("WAITPAUSE");
+    return;
+  }
+  Node node = calling_process();
+  note_wait(node);
+  node.flag_wait_at(name);
 }
 
 void braid_parmacs_variable_init(volatile void* variable) {
@@ -160,6 +165,7 @@ void braid_parmacs_variable_wait(const volatile void* variable) {
     return;
   }
   Node node = calling_process();
+  note_wait(node);
   const LockGuardAt guard(node, name);
   while (byte == 0) node.condition_wait_at(name, name);
 }
@@ -184,7 +190,11 @@ void braid_parmacs_semaphore_post(const braid_parmacs_semaphore* semaphore) {
 }
 void braid_parmacs_semaphore_wait(const braid_parmacs_semaphore* semaphore) {
   const void* const name = name_of(semaphore, "SEMAWAIT");
-  if (started()) return calling_process().semaphore_wait_at(name);
+  if (started()) {
+    Node node = calling_process();
+    note_wait(node);
+    return node.semaphore_wait_at(name);
+  }
   std::uint32_t& value = early_semaphores[name];
   if (value == 0) fail_alone("SEMAWAIT");
   --value;

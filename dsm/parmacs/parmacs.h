@@ -3,7 +3,8 @@
    main() runs once, in cluster 0. The first CREATE clones the process for the other clusters (dsm/once/main_once.h): all
    variables and private memory are copied then, and from then on they are private to each cluster. Only memory from
    G_MALLOC is shared. The thread that runs main() is compute node 0; functions that are CREATEd run on compute nodes 1, 2,
-   ... in the order of CREATE, each as one process of the program.
+   ... in the order of CREATE, each as one process of the program. When main() has waited for others since, by BARRIER and so on,
+   nodes of processes that have ended serve again.
 
    A lock, a barrier and so on in shared memory is the machine's at its address (dsm/api.h): any number, at no cost but the
    place, and a copy of one is another. One in private memory gets a name from its *INIT call, which copies keep; using one
@@ -62,7 +63,8 @@ void braid_parmacs_create_with(void (*function)(void*), void* argument);
 void braid_parmacs_create_all(void (*function)(void), long processes);
 /* CREATE(function, argument, processes): the same, with an argument. */
 void braid_parmacs_create_all_with(void (*function)(void*), void* argument, long processes);
-/* WAIT_FOR_END(processes): until so many of those that were created have ended, or all, if those are fewer. */
+/* WAIT_FOR_END(processes): until so many of those that were created have ended, or all, if those are fewer. First those that were
+   created since main() has waited for others. */
 void braid_parmacs_wait_for_end(long processes);
 /* GET_PID: the compute node; 0 for main(). */
 int braid_parmacs_self(void);

@@ -4,11 +4,14 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <cstdint>
 #include <limits>
 #include <optional>
 
+#include "dsm/engine/types.h"
 #include "dsm/once/main_once.h"
 #include "dsm/parmacs/machine.h"
 #include "dsm/parmacs/parmacs.h"
@@ -25,11 +28,23 @@ struct Job {
   void* argument = nullptr;
 };
 
-// Used by main()'s thread only.
+// What main() has created. Used by its thread only.
+//
+// Calls of CREATE between which main() does not wait for others make a group: no two of its processes have one compute node, so
+// each has a number of its own, and they may wait for each other. A process of a later group may have the node of one that has
+// ended, whether WAIT_FOR_END was called or not.
 struct Created {
-  unsigned next = 1;            // compute node of the next job
-  unsigned running = 0;         // jobs that were not waited for, on other nodes
-  std::optional<Job> deferred;  // one more job than there are other nodes: runs in WAIT_FOR_END
+  struct Place {
+    bool has_process = false;  // of which main() does not know yet that it has ended
+    bool of_this_group = false;
+  };
+  std::array<Place, kMaxNodes> places;  // by compute node
+  unsigned next = 1;                    // compute node that is tried first
+  // places with a process == running + ends_without_place
+  unsigned running = 0;             // processes on other nodes whose end main() has not waited for
+  unsigned ends_without_place = 0;  // ends that main() has waited for, and does not know of which process
+  bool begins_group = false;
+  std::optional<Job> deferred;  // one more process than there are other nodes: runs in WAIT_FOR_END
 };
 Created created;
 bool is_started = false;
@@ -40,7 +55,49 @@ void post_job(Node& main, unsigned node, const Job& job) {
   main.semaphore_post(job_semaphore(node));
 }
 
-// WAIT_FOR_END: until `left` have ended, or all. The deferred one runs now.
+bool has_ended(Node& main, unsigned node) {
+  return main.load(job_word(node)) == 0;
+}
+
+// Until a process has ended that was not waited for.
+void wait_for_one(const Node& main, WaitedFor::Kind kind) {
+  const SyncCall call{.op = SyncOp::kSemaphoreWait, .id = kDoneSemaphore, .waits_for = {.kind = kind}};
+  joined_host("CREATE").sync(main.local(), call);
+  --created.running;
+}
+
+// The process of `place`, which has ended, counts as waited for.
+void wait_for_ended(const Node& main, Created::Place& place) {
+  place.has_process = false;
+  if (created.ends_without_place > 0)
+    --created.ends_without_place;
+  else
+    wait_for_one(main, WaitedFor::Kind::kProcessEnd);  // at once, or nearly
+}
+
+// Until `most` of the last group have ended, or all of it. Returns how many those are.
+long wait_for_group(Node& main, long most) {
+  for (long waited = 0;;) {
+    bool is_done = true;
+    for (unsigned node = 1; node < main.count(); ++node) {
+      Created::Place& place = created.places[node];
+      if (!place.of_this_group || !place.has_process) continue;
+      if (waited == most) return waited;
+      if (has_ended(main, node)) {
+        wait_for_ended(main, place);
+        ++waited;
+      } else {
+        is_done = false;
+      }
+    }
+    if (is_done) return waited;
+    wait_for_one(main, WaitedFor::Kind::kProcessEnd);
+    ++created.ends_without_place;
+  }
+}
+
+// WAIT_FOR_END: until `left` have ended, or all; those of the last group first, for others may serve on. The deferred one runs
+// now.
 void wait_for(long left) {
   Node main = calling_process();
   if (created.deferred && left > 0) {
@@ -49,11 +106,42 @@ void wait_for(long left) {
     job.function(job.argument);
     --left;
   }
-  for (; left > 0 && created.running > 0; --left, --created.running) main.semaphore_wait(kDoneSemaphore);
-  if (created.running == 0) created.next = 1;
+  if (std::ranges::any_of(created.places,
+                          [](const Created::Place& p) { return p.has_process && !p.of_this_group; }))
+    left -= wait_for_group(main, left);
+  for (; left > 0 && created.running > 0; --left) {
+    wait_for_one(main, WaitedFor::Kind::kProcessEnd);
+    ++created.ends_without_place;
+  }
+  note_wait(main);
+  if (created.running > 0) return;
+  created.places = {};
+  created.next = 1;
+  created.ends_without_place = 0;
 }
 void wait_for_all() {
   wait_for(std::numeric_limits<long>::max());
+}
+
+// The next compute node in turn that has no process, for one. None: all have processes of this group.
+std::optional<unsigned> take_node(Node& main) {
+  for (;;) {
+    bool may_come = false;
+    for (unsigned others = main.count() - 1, i = 0; i < others; ++i) {
+      const unsigned node = 1 + (created.next - 1 + i) % others;
+      Created::Place& place = created.places[node];
+      if (place.of_this_group) continue;
+      may_come = true;
+      if (place.has_process && !has_ended(main, node)) continue;
+      if (place.has_process) wait_for_ended(main, place);
+      place = {.has_process = true, .of_this_group = true};
+      created.next = 1 + node % others;
+      return node;
+    }
+    if (!may_come) return std::nullopt;
+    wait_for_one(main, WaitedFor::Kind::kFreeNode);
+    ++created.ends_without_place;
+  }
 }
 
 void serve(Node& node) {
@@ -64,6 +152,7 @@ void serve(Node& node) {
     const auto function = std::bit_cast<void (*)(void*)>(node.load(job_word(id)));
     if (function == nullptr) return;
     function(std::bit_cast<void*>(node.load(job_word(id) + 1)));
+    node.store(job_word(id), 0);
     node.semaphore_post(kDoneSemaphore);
   }
 }
@@ -111,14 +200,18 @@ void create(const Job& job) {
   start();
   Node main = calling_process();
   if (main.id() != 0) fail("CREATE was called by compute node {}: only main()'s process may", main.id());
-  if (created.next < main.count()) {
+  if (created.begins_group) {
+    created.begins_group = false;
+    for (Created::Place& place : created.places) place.of_this_group = false;
+  }
+  if (const std::optional<unsigned> node = take_node(main)) {
     ++created.running;
-    return post_job(main, created.next++, job);
+    return post_job(main, *node, job);
   }
   if (created.deferred)
     fail(
         "CREATE was called for more processes than there are: this machine has {} compute nodes, of which main() has one; "
-        "start the program with as many processes as --clusters times --compute",
+        "start the program with as many processes as --clusters times --compute, or call WAIT_FOR_END before it creates more",
         main.count());
   created.deferred = job;
 }
@@ -134,6 +227,7 @@ void create_all(const Job& job, long processes) {
   for (long i = 1; i < processes; ++i) create(job);
   check_none_deferred();
   job.function(job.argument);
+  if (started()) note_wait(calling_process());
 }
 
 }  // namespace
@@ -152,8 +246,13 @@ void check_none_deferred() {
   if (created.deferred)
     fail(
         "main()'s process waits for others, but one of them has no compute node: CREATE was called {} times, and "
-        "{} are free; start the program with as many processes as --clusters times --compute",
+        "{} are free; start the program with as many processes as --clusters times --compute, or call WAIT_FOR_END before it "
+        "creates more",
         calling_process().count(), calling_process().count() - 1);
+}
+
+void note_wait(const Node& node) {
+  if (node.id() == 0) created.begins_group = true;
 }
 
 EarlyHeap& early_heap() {

@@ -105,6 +105,13 @@ class WithM4(Parmacs):
                 done = live(clusters, compute, "--protocol", protocol, "./waits", processes, folder=self.folder)
                 self.assertEqual(done.stdout, f"[c0] waits of {processes} processes: 0 wrong\n", done.stderr)
 
+    def test_create_again_without_wait_for_end(self):
+        self.build("-O2", FOLDER / "again.C.in", "-o", "again")
+        for clusters, compute, processes, form in ((2, 1, 2, 1), (2, 2, 4, 2), (2, 2, 3, 1), (1, 3, 2, 1)):
+            with self.subTest(clusters=clusters, compute=compute, processes=processes, form=form):
+                self.assertEqual(live(clusters, compute, "./again", processes, form, folder=self.folder).stdout,
+                                 "[c0] 0 wrong\n")
+
     def test_exit_waits_for_processes_unless_the_program_has_failed(self):
         source = """MAIN_ENV
 struct s { LOCKDEC(l) int ended; } *s;
@@ -217,8 +224,10 @@ exit(atoi(v[1])); }
         self.assertIn("WAITPAUSE waits for ever", self.run_wrong("", fields="char c;", before="WAITPAUSE(s->c)"))
         self.assertRegex(self.run_wrong("UNLOCK(s->l)"), r"unlock.*0x7e9[0-9a-f]{9}")
         self.assertIn("SEMAINIT was called with -1", self.run_wrong("SEMAINIT(s->many, -1)", fields="SEMADEC(many)"))
-        self.assertIn("CREATE was called 2 times, and 1 are free", self.run_wrong("BARRIER(s->b, 2)", processes=3))
-        self.assertIn("CREATE was called for more processes than there are", self.run_wrong("", processes=4))
+        cures = ("start the program with as many processes as --clusters times --compute, or call WAIT_FOR_END before it "
+                 "creates more")
+        self.assertIn(f"CREATE was called 2 times, and 1 are free; {cures}", self.run_wrong("BARRIER(s->b, 2)", processes=3))
+        self.assertRegex(self.run_wrong("", processes=4), f"CREATE was called for more processes than there are.*; {cures}")
         self.assertIn("BARRIER was called for 3 processes, and this machine has 2", self.run_wrong("BARRIER(s->b, 3)"))
         self.assertIn("WAITPAUSE waits for ever", self.run_wrong("", before="WAITPAUSE(s->p)"))
         self.assertRegex(self.run_wrong("void* twice = G_MALLOC(20); G_FREE(twice) G_FREE(twice)"),
@@ -297,6 +306,22 @@ class Simulated(Parmacs):
         self.build("a.C.in", "-o", "a")
         for clusters, compute in ((6, 1), (3, 2), (1, 6)):
             self.assertEqual(simulated(clusters, compute, "./a", folder=self.folder)[1], "012345")
+
+    def test_create_again_without_wait_for_end(self):
+        self.build(FOLDER / "again.C.in", "-o", "again")
+        for clusters, compute, processes, form in ((2, 1, 2, 1), (4, 1, 4, 2), (2, 2, 3, 1), (1, 3, 2, 1)):
+            with self.subTest(clusters=clusters, compute=compute, processes=processes, form=form):
+                self.assertEqual(simulated(clusters, compute, "./again", processes, form, folder=self.folder)[1], "0 wrong\n")
+
+    def test_create_again_while_no_process_ends(self):
+        (self.folder / "a.C.in").write_text(
+            "MAIN_ENV\nstruct s { BARDEC(b) PAUSEDEC(p) } *s;\nvoid f(void) { BARRIER(s->b, 2) WAITPAUSE(s->p) }\n"
+            "int main() { s = (struct s*)G_MALLOC(sizeof *s); BARINIT(s->b, 2) PAUSEINIT(s->p)\n"
+            "CREATE(f) BARRIER(s->b, 2) CREATE(f) SETPAUSE(s->p) WAIT_FOR_END(2) MAIN_END }\n")
+        self.build("a.C.in", "-o", "a")
+        self.assertIn("compute node 0 waits for a created process to end, because CREATE found no free compute node: start the "
+                      "program with more, or call WAIT_FOR_END first\n",
+                      simulated(2, 1, "./a", folder=self.folder, expect=1)[2])
 
     def test_data_races_are_found(self):
         source = ("MAIN_ENV\nstruct s { LOCKDEC(l) long locked, racing; } *s;\n"
