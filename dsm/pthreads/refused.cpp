@@ -1,8 +1,11 @@
 // Calls that threads on several clusters cannot carry out: refused by name, with the place that calls. And those that only
 // advise the system: accepted, without effect.
+#include <aio.h>
+#include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dsm/program/host.h"
@@ -17,6 +20,13 @@ namespace {
 }
 
 constexpr const char* kOneProcess = "a signal reaches one process, and threads are in several";
+constexpr const char* kLibrarysThread =
+    "the C library does it by a thread of its own, which cannot use shared memory; let a thread of the program call "
+    "pread(), pwrite() or fsync()";
+
+void check_notification(const char* call, const sigevent* event, const char* cure) {
+  if (event != nullptr && event->sigev_notify == SIGEV_THREAD) refuse(call, cure);
+}
 
 }  // namespace
 
@@ -36,6 +46,30 @@ REFUSED(pthread_mutex_setprioceiling, (pthread_mutex_t*, int, int*),
         "threads of clusters have no common priorities")
 REFUSED(pthread_mutex_getprioceiling, (const pthread_mutex_t*, int*),
         "threads of clusters have no common priorities")
+
+REFUSED(aio_read, (aiocb*), kLibrarysThread)
+REFUSED(aio_read64, (aiocb*), kLibrarysThread)
+REFUSED(aio_write, (aiocb*), kLibrarysThread)
+REFUSED(aio_write64, (aiocb*), kLibrarysThread)
+REFUSED(aio_fsync, (int, aiocb*), kLibrarysThread)
+REFUSED(aio_fsync64, (int, aiocb*), kLibrarysThread)
+REFUSED(lio_listio, (int, aiocb* const*, int, sigevent*), kLibrarysThread)
+REFUSED(lio_listio64, (int, aiocb* const*, int, sigevent*), kLibrarysThread)
+
+int WRAPPED(timer_create)(clockid_t clock, sigevent* event, timer_t* timer) {
+  check_notification(
+      "timer_create() with SIGEV_THREAD", event,
+      "the C library calls the function in a thread of its own, which cannot use shared memory; let a "
+      "thread of the program sleep, or use SIGEV_SIGNAL");
+  return ::timer_create(clock, event, timer);
+}
+int WRAPPED(mq_notify)(mqd_t queue, const sigevent* event) {
+  check_notification(
+      "mq_notify() with SIGEV_THREAD", event,
+      "the C library calls the function in a thread of its own, which cannot use shared memory; let a "
+      "thread of the program wait in mq_receive(), or use SIGEV_SIGNAL");
+  return ::mq_notify(queue, event);
+}
 
 // A child would have neither its stack nor the globals.
 pid_t WRAPPED(fork)() {

@@ -290,10 +290,15 @@ class Pthreads(unittest.TestCase):
     def test_refused_calls_are_named_with_their_place(self):
         for call, why in (("pthread_cancel(name)", "let the thread look at a flag"),
                           ("pthread_sigqueue(name, SIGUSR1, (union sigval){0})", "a signal reaches one process"),
-                          ("fork()", "stacks and globals are shared memory, which no child has")):
+                          ("fork()", "stacks and globals are shared memory, which no child has"),
+                          ("timer_create(CLOCK_MONOTONIC, &by_thread, &timer)", "the C library calls the function in a thread of its own, .*SIGEV_SIGNAL"),
+                          ("mq_notify(0, &by_thread)", "the C library calls the function in a thread of its own, .*SIGEV_SIGNAL"),
+                          ("aio_read(0)", "the C library does it by a thread of its own, .*pread")):
             with self.subTest(call=call):
-                done = self.run_thread(call + ";", expect=70)
-                self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\(\) in f at a.c:\d+ is not available with "
+                done = self.run_thread("if (!timer_create(CLOCK_MONOTONIC, 0, &timer)) " + call + ";", expect=70,
+                                       before="#include <aio.h>\n#include <mqueue.h>\n#include <time.h>\nstatic timer_t timer;"
+                                              " static struct sigevent by_thread = {.sigev_notify = SIGEV_THREAD};")
+                self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\(\)( with SIGEV_THREAD)? in f at a.c:\d+ is not available with "
                                               rf"--pthreads: {why}")
         (self.folder / "p.cpp").write_text(
             "#include <future>\nint main() { std::promise<int> p; std::thread([&] { p.set_value_at_thread_exit(1); }).join(); }\n")
