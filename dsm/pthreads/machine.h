@@ -265,9 +265,17 @@ void ask_for_releases();
 
 // --- Handlers of signals (signals.cpp)
 
-// A compute node is to run those that interrupt the runtime.
-bool signals_are_served();
-// Starts it; the machine was started (threads.cpp).
+// Until let_come() signals that the program handles wait: the machine is started. Then each cluster can have its own handlers run.
+class HeldSignals {
+ public:
+  HeldSignals();
+  // The machine was started. Once in each cluster, by the thread of main() or of its clone.
+  void let_come() const;
+
+ private:
+  sigset_t before_{};
+};
+// In a live run: starts the compute node of this cluster that runs those that interrupt the runtime; the machine was started (threads.cpp).
 void start_to_serve_signals();
 // What it does, on the stack in shared memory, until the process ends.
 void serve_signals(void* stack, std::size_t stack_bytes);

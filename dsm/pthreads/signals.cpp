@@ -2,7 +2,8 @@
 // kernel does not wait for a page of the stack that is interrupted, which is in shared memory. One that interrupts the runtime,
 // as in a call that waits, must not: the handler may use shared memory, and the runtime serves that. Then
 //
-//   in a live run     a compute node that does nothing else runs the handler at once (serve_signals())
+//   in a live run     a compute node of the cluster that does nothing else runs the handler at once (serve_signals()); the thread that
+//                     was interrupted leaves the runtime when it has returned
 //   in simulation     the handler runs when a thread of the process has left the runtime
 //
 // Until the machine starts memory is the process's own, and handlers run where they interrupt.
@@ -15,6 +16,8 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
+#include <cstdint>
 
 #include "base/system_error.h"
 #include "dsm/program/failure.h"
@@ -38,10 +41,22 @@ struct Letter {
   int number;
   siginfo_t info;
 };
-constinit std::array<int, 2> letters{-1, -1};
+constinit bool is_wanted = false;              // the program has set a handler
+constinit std::array<int, 2> letters{-1, -1};  // a pipe; each cluster has its own
 constinit thread_local bool serves __attribute__((tls_model("initial-exec"))) = false;
 // The thread that was interrupted by the signal whose handler this one runs; nullptr: main().
 constinit thread_local Thread* interrupted __attribute__((tls_model("initial-exec"))) = nullptr;
+
+// By thread of the program: letters that it has sent, and those of them whose handlers have returned. In a live run.
+struct Letters {
+  std::atomic<std::uint32_t> sent{0};
+  std::atomic<std::uint32_t> done{0};
+};
+std::array<Letters, kMaxThreads> letters_of_threads;
+Letters& letters_of(const Thread* thread) {
+  return letters_of_threads[thread != nullptr ? static_cast<std::size_t>(thread - shared().threads.data())
+                                              : 0];
+}
 
 bool interrupts_runtime(const void* context) {
   if (!machine_is_coming()) return false;
@@ -56,8 +71,12 @@ void deliver(int number, siginfo_t* info, void* context) {
   const int before = errno;
   const Letter letter{handler, own.thread, number, *info};
   // A full pipe: so many wait already that one is left out, as the system does with a signal that is pending.
-  if (::write(letters[1], &letter, sizeof letter) == sizeof letter && !thread_host::starts_threads())
+  Letters& of_thread = letters_of(own.thread);
+  ++of_thread.sent;
+  if (::write(letters[1], &letter, sizeof letter) == sizeof letter)
     signals_wait = 1;
+  else
+    --of_thread.sent;
   errno = before;
 }
 
@@ -87,11 +106,15 @@ bool is_delivered(int number, const struct sigaction& action) {
 }
 
 void open_letters() {
-  if (letters[0] >= 0) return;
   const int flags = O_CLOEXEC | (thread_host::starts_threads() ? 0 : O_NONBLOCK);
   if (::pipe2(letters.data(), flags) != 0) fail("sigaction(): {}", cause_and_cure(errno).c_str());
   (void)::fcntl(letters[1], F_SETFL, O_NONBLOCK);
-  if (started()) start_to_serve_signals();
+  start_to_serve_signals();
+}
+
+void want_letters() {
+  if (!is_wanted && started()) open_letters();
+  is_wanted = true;
 }
 
 int set_action(int number, const struct sigaction* wanted, struct sigaction* former) {
@@ -103,7 +126,7 @@ int set_action(int number, const struct sigaction* wanted, struct sigaction* for
     action = *wanted;
     action.sa_flags |= SA_ONSTACK;
     if (is_delivered(number, *wanted)) {
-      open_letters();
+      want_letters();
       own_action = *wanted;
       action.sa_sigaction = deliver;
       action.sa_flags |= SA_SIGINFO;
@@ -122,8 +145,17 @@ int set_action(int number, const struct sigaction* wanted, struct sigaction* for
 
 }  // namespace
 
-bool signals_are_served() {
-  return letters[0] >= 0 && thread_host::starts_threads();
+HeldSignals::HeldSignals() {
+  sigset_t delivered;
+  ::sigemptyset(&delivered);
+  for (int number = 1; number < NSIG; ++number)
+    if (is_delivered(number, actions[static_cast<std::size_t>(number)])) ::sigaddset(&delivered, number);
+  ::pthread_sigmask(SIG_BLOCK, &delivered, &before_);
+}
+
+void HeldSignals::let_come() const {
+  if (is_wanted) open_letters();
+  ::pthread_sigmask(SIG_SETMASK, &before_, nullptr);
 }
 
 bool serves_signals() {
@@ -144,7 +176,20 @@ void serve_signals(void* stack, std::size_t stack_bytes) {
   for (Letter letter; take_letter(&letter);) {
     interrupted = letter.interrupted;
     run_on_shared_stack(run_handler, &letter, stack, stack_bytes);
+    Letters& of_thread = letters_of(letter.interrupted);
+    ++of_thread.done;
+    of_thread.done.notify_all();
   }
+}
+
+// Those of signals that have interrupted the caller until now.
+static void wait_for_handlers() {
+  if (serves) return;
+  Letters& own_letters = letters_of(own.thread);
+  const std::uint32_t sent = own_letters.sent;
+  for (std::uint32_t done = own_letters.done; static_cast<std::int32_t>(sent - done) > 0;
+       done = own_letters.done)
+    own_letters.done.wait(done);
 }
 
 // One at a time: where they come as fast as they run, on a slow machine or with a timer of some 100 µs, the thread goes on all the same. A handler
@@ -152,6 +197,7 @@ void serve_signals(void* stack, std::size_t stack_bytes) {
 void run_waiting_handlers() {
   static constinit thread_local bool runs __attribute__((tls_model("initial-exec"))) = false;
   if (runs) return;
+  if (thread_host::starts_threads()) return wait_for_handlers();
   signals_wait = 0;
   Letter letter;
   if (!take_letter(&letter)) return;

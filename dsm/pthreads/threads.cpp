@@ -342,19 +342,23 @@ void leave_at_exit(int status, void*) {
 // --- The start
 
 // The threads of the runtime that start others.
-void begin_live(unsigned cluster) {
+void begin_live(unsigned cluster, const HeldSignals& signals) {
   Host& host = joined_host("pthread_create()");
   host.begin_parallel(nullptr);
-  if (cluster != 0) serve_cluster(cluster);
+  if (cluster != 0) {
+    signals.let_come();
+    serve_cluster(cluster);
+  }
   if (machine.clusters > 1 &&
       !host.start_node(1, {.body = serve_first_cluster, .ended = [](void*) {}, .argument = nullptr}))
     fail("pthread_create(): {}", cause_and_cure(errno).c_str());
 }
 
 // All nodes but main()'s wait for threads.
-void begin_simulated(unsigned cluster) {
+void begin_simulated(unsigned cluster, const HeldSignals& signals) {
   joined_host("pthread_create()").begin_parallel([=](Node& node) { serve_node(cluster, node.local()); });
   if (cluster == 0) return;
+  signals.let_come();
   thread_host::renew_thread_variables();  // those of main(), of which this process is a copy
   serve_node(cluster, 0);
 }
@@ -370,6 +374,7 @@ std::uint64_t start_machine(void*) {
   check_machine();
   stack_guard.low = shared_stack.low;
   stack_guard.bytes = kGuardBytes;
+  const HeldSignals signals;
   const unsigned cluster = start_clusters();
   early_heap().close();
   process = ::getpid();
@@ -379,13 +384,13 @@ std::uint64_t start_machine(void*) {
   is_started = true;
   ::__libc_single_threaded = 0;  // where no threads of the system come: the C++ library counts references
   if (thread_host::starts_threads())
-    begin_live(cluster);
+    begin_live(cluster, signals);
   else
-    begin_simulated(cluster);
+    begin_simulated(cluster, signals);
   Node main = calling_node_of("pthread_create()");
   for (const void* const lock : early_locks()) main.lock_at(lock);
   set_system_thread(0, ::pthread_self());
-  if (signals_are_served()) start_to_serve_signals();
+  signals.let_come();
   return 0;
 }
 

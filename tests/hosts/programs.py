@@ -3,6 +3,7 @@
 # Threads that share globals, allocated memory and main()'s stack.
 PTHREADS = r"""
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@ static long* table;  /* from before the start; each part of it is first used by 
 static long total, of_thread[THREADS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const char* words[] = {"one", "two", "three"};
+static void handle(int number) { total += number; }
 static void* run(void* argument) {
   long* const mine = argument, number = *mine, sum = number;
   for (struct part* p = parts; p; p = p->next) sum += p->first + (long)strlen(p->text) + (long)strlen(words[p->first % 3]);
@@ -27,6 +29,7 @@ static void* run(void* argument) {
 int main(void) {
   pthread_t threads[THREADS];
   long numbers[THREADS], expected = 0;  /* on main()'s stack, which is shared */
+  signal(SIGUSR1, handle);
   for (long i = 0; i < 100; ++i) {
     struct part* p = malloc(sizeof *p);
     *p = (struct part){parts, i, strdup("text")};

@@ -79,7 +79,8 @@ static void kinds_of_mutexes(struct arguments* a, int* wrong) {
   /* What POSIX leaves open is as in the C library. */
   CHECK(pthread_mutex_init(own, NULL) == 0);
   CHECK(pthread_mutex_lock(own) == 0 && pthread_mutex_destroy(own) == EBUSY);
-  CHECK(pthread_mutex_init(own, NULL) == 0 && pthread_mutex_lock(own) == 0 && pthread_mutex_init(own, NULL) == 0);
+  CHECK(pthread_mutex_init(own, NULL) == 0 && pthread_mutex_lock(own) == 0 &&
+        pthread_mutex_init(own, NULL) == 0);
   CHECK(pthread_mutex_lock(own) == 0 && pthread_mutex_unlock(own) == 0 && pthread_mutex_unlock(own) == 0);
   free(own);
 }
