@@ -138,9 +138,12 @@ exit(atoi(v[1])); }
     def test_a_kernel_in_the_old_style_through_its_own_makefile(self):
         macros = self.build("--m4-file").stdout.strip()
         shutil.copy(FOLDER / "relax.C.in", self.folder / "relax.C")
-        (self.folder / "Makefile").write_text("relax: relax.o\n\t$(CC) $^ -o $@ -lm\n"
+        # Both files define the variable of the header.
+        (self.folder / "both.h").write_text("int both;\n")
+        (self.folder / "other.c").write_text("int other(void) { return both; }\n")
+        (self.folder / "Makefile").write_text("CFLAGS = -include both.h\nrelax: relax.o other.o\n\t$(CC) $^ -o $@ -lm\n"
                                               "relax.c: relax.C\n\tm4 $(MACROS) $< > $@\n")
-        run("make", f"CC={BIN / 'braid-cc'}", f"MACROS={macros}", "relax", folder=self.folder)
+        run("make", f"CC={BIN / 'braid-cc'} -fcommon", f"MACROS={macros}", "relax", folder=self.folder)
         self.assertEqual(run("./relax", folder=self.folder).stdout, "relax 64 x 64: right\n")
         for clusters in (1, 2, 4):
             self.assertEqual(live(clusters, 1, "./relax", clusters, folder=self.folder).stdout,
