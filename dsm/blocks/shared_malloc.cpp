@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <cstring>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
+#include "dsm/program/stack_trace.h"
 
 namespace braid::dsm {
 
@@ -123,8 +125,10 @@ class OwnLock {
   const Caller& caller_;
 };
 
-[[noreturn]] void fail_for_second_free(const char* call, std::uintptr_t block) {
-  fail("{}: the block {:#x} is free already; free it once only", call, block);
+// `place`: where the program has freed it, if that is known.
+[[noreturn]] void fail_for_second_free(const char* call, std::uintptr_t block,
+                                       const std::string& place = {}) {
+  fail("{}{}: the block {:#x} is free already; free it once only", call, place.c_str(), block);
 }
 
 // Takes back what other clusters have freed. False: nothing.
@@ -227,7 +231,8 @@ const Header& header_of_foreign(const Caller& caller, std::uintptr_t block, cons
     const Header& header = *reinterpret_cast<const Header*>(at);  // NOLINT
     if (header.mark == mark_at(at) && header.owner != caller.cluster()) return header;
   }
-  fail("{}: {:#x} is no block that malloc() of shared memory has returned", call, block);
+  fail("{}{}: {:#x} is no block that malloc() of shared memory has returned", call, place_of_call().c_str(),
+       block);
 }
 
 // Hands over as much of the batch as there is room for; the rest stays.
@@ -270,7 +275,7 @@ void free_block(const Caller& caller, void* memory, const char* call) {
     const Tables tables(caller);
     given = all.blocks.give(block);
   }
-  if (given == Blocks::Given::kFreeAlready) fail_for_second_free(call, block);
+  if (given == Blocks::Given::kFreeAlready) fail_for_second_free(call, block, place_of_call());
   if (given == Blocks::Given::kUnknown) free_foreign(caller, block, call);
 }
 

@@ -229,4 +229,11 @@ std::string place_in_program(std::span<const std::uintptr_t> calls) {
   return {place.text.text, place.text.length};
 }
 
+std::string place_of_call() {
+  std::array<std::uintptr_t, 24> calls{};
+  const std::size_t depth = calls_to_here(calls);
+  const std::string place = place_in_program(std::span<const std::uintptr_t>(calls.data(), depth));
+  return place.empty() ? place : " in " + place;
+}
+
 }  // namespace braid::dsm

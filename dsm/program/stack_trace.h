@@ -21,6 +21,8 @@ std::size_t calls_to_here(std::span<std::uintptr_t> calls);
 // debugging information is missing; empty if there is none. The first call reads debugging information, which takes
 // milliseconds. Any thread, but no signal handler.
 std::string place_in_program(std::span<const std::uintptr_t> calls);
+// Of the calls that led here, for messages: " in function at file:line", or less; may be empty.
+std::string place_of_call();
 
 // The variable of the program that has the byte at `address`.
 struct DataSymbol {

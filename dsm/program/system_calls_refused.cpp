@@ -2,10 +2,8 @@
 // (system_calls.h). For other memory they go on to the C library.
 #include <sys/mman.h>
 
-#include <array>
 #include <cstdarg>
 #include <cstdint>
-#include <span>
 #include <string>
 
 #include "dsm/program/failure.h"
@@ -30,11 +28,7 @@ BRAID_ORIGINALS(BRAID_EACH_REFUSED_CALL)
 #pragma GCC diagnostic pop
 
 [[noreturn]] void refuse(const char* call, const char* why) {
-  std::array<std::uintptr_t, 24> calls{};
-  const std::size_t depth = calls_to_here(calls);
-  std::string place = place_in_program(std::span<const std::uintptr_t>(calls.data(), depth));
-  if (!place.empty()) place = " in " + place;
-  fail("{}{} is not available for shared memory: {}", call, place.c_str(), why);
+  fail("{}{} is not available for shared memory: {}", call, place_of_call().c_str(), why);
 }
 
 // Whether [memory, memory + bytes) has a byte of the heap, or of globals that are shared.

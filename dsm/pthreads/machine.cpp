@@ -3,13 +3,11 @@
 #include <errno.h>
 
 #include <algorithm>
-#include <span>
 
 #include "base/prng.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
 #include "dsm/program/object_ids.h"
-#include "dsm/program/stack_trace.h"
 #include "dsm/program/thread_host.h"
 #include "dsm/pthreads/clocks.h"
 
@@ -142,13 +140,6 @@ void give_number(Numbers<kLimit>& numbers, std::uint32_t* number, std::uint32_t*
 
 template std::uint32_t number_in(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
 template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
-
-std::string place_of_call() {
-  std::array<std::uintptr_t, 24> calls{};
-  const std::size_t depth = calls_to_here(calls);
-  const std::string place = place_in_program(std::span<const std::uintptr_t>(calls.data(), depth));
-  return place.empty() ? place : " in " + place;
-}
 
 void fail_alone(const char* call) {
   fail("{}{} waits for ever: no thread was created yet that could end the wait", call,

@@ -40,6 +40,7 @@
 #include "base/time.h"
 #include "dsm/api.h"
 #include "dsm/engine/types.h"
+#include "dsm/program/stack_trace.h"
 #include "dsm/program/volatile_accesses.h"
 #include "dsm/pthreads/stacks.h"
 
@@ -247,8 +248,6 @@ extern template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::ui
 [[noreturn]] void fail_alone(const char* call);
 // Ends the program: this call is refused, with the place in the program that has made it.
 [[noreturn]] void refuse(const char* call, const char* why);
-// " in f at file.c:12" of the calling program; may be empty.
-std::string place_of_call();
 
 // From now on only what the program calls on its own stack is the program's.
 void main_begins();

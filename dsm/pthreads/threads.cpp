@@ -615,7 +615,9 @@ int before_kill(const Thread* thread, int number, bool in_handler) {
   if (number < 0 || number >= NSIG) return EINVAL;
   if (number == 0 || has_ended(*thread)) return 0;
   if (!thread_host::starts_threads())
-    refuse("pthread_kill() in simulation", "the threads of a cluster are one of the system");
+    refuse(
+        "pthread_kill() in simulation",
+        "the threads of a cluster are one of the system; let the thread look at a flag or wait for a semaphore");
   if (in_handler && home_of_thread(*thread) != kHere)
     refuse("pthread_kill() of a thread of another cluster, by a handler of a signal,",
            "let a thread call it");

@@ -180,13 +180,15 @@ std::string text_of(unsigned clusters, const std::function<void(Node&)>& body) {
 }
 
 TEST(SharedMallocMisuse, ASecondFreeIsNamed) {
-  EXPECT_THAT(text_of(1,
-                      [](Node&) {
-                        void* const block = shared_malloc(40);
-                        shared_free(block);
-                        shared_free(block);
-                      }),
-              testing::ContainsRegex("free\\(\\) of shared memory: the block 0x[0-9a-f]+ is free already"));
+  EXPECT_THAT(
+      text_of(1,
+              [](Node&) {
+                void* const block = shared_malloc(40);
+                shared_free(block);
+                shared_free(block);
+              }),
+      testing::ContainsRegex("free\\(\\) of shared memory in .* at live_blocks_test.cpp:[0-9]+: the block "
+                             "0x[0-9a-f]+ is free already"));
 }
 
 TEST(SharedMallocMisuse, ASecondFreeByAnotherClusterIsNamedByTheOwner) {
@@ -209,7 +211,8 @@ TEST(SharedMallocMisuse, ASecondFreeByAnotherClusterIsNamedByTheOwner) {
 TEST(SharedMallocMisuse, PointersThatAreNoBlocksAreNamed) {
   static int mine;
   const auto none = testing::ContainsRegex(
-      "free\\(\\) of shared memory: 0x[0-9a-f]+ is no block that malloc\\(\\) of shared memory has returned");
+      "free\\(\\) of shared memory in .* at live_blocks_test.cpp:[0-9]+: 0x[0-9a-f]+ is no block that "
+      "malloc\\(\\) of shared memory has returned");
   EXPECT_THAT(text_of(1, [](Node&) { shared_free(&mine); }), none);
   EXPECT_THAT(text_of(1, [](Node&) { shared_free(static_cast<char*>(shared_malloc(40)) + 8); }), none);
   EXPECT_THAT(text_of(1, [](Node&) { shared_free(static_cast<char*>(shared_malloc(100'000)) + 4096); }),

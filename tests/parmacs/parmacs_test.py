@@ -234,13 +234,13 @@ exit(atoi(v[1])); }
         self.assertIn("BARRIER was called for 3 processes, and this machine has 2", self.run_wrong("BARRIER(s->b, 3)"))
         self.assertIn("WAITPAUSE waits for ever", self.run_wrong("", before="WAITPAUSE(s->p)"))
         self.assertRegex(self.run_wrong("void* twice = G_MALLOC(20); G_FREE(twice) G_FREE(twice)"),
-                         r"G_FREE: the block 0x7e9[0-9a-f]{9} is free already; free it once only")
+                         r"G_FREE in f: the block 0x7e9[0-9a-f]{9} is free already; free it once only")
         self.assertRegex(self.run_wrong("char* twice = G_MALLOC(20); free(twice); free(twice);"),
-                         r"free\(\): the block 0x7e9[0-9a-f]{9} is free already; free it once only")
+                         r"free\(\) in f: the block 0x7e9[0-9a-f]{9} is free already; free it once only")
         self.assertRegex(self.run_wrong("", before="G_MALLOC(8) s = realloc((char*)s + 8, 9);"),
                          r"realloc\(\): 0x7e9[0-9a-f]{9} is no block that G_MALLOC has returned")
         self.assertRegex(self.run_wrong("int private; G_FREE(&private)"),
-                         r"G_FREE: 0x[0-9a-f]+ is no block that malloc\(\) of shared memory has returned")
+                         r"G_FREE in f: 0x[0-9a-f]+ is no block that malloc\(\) of shared memory has returned")
         self.assertRegex(self.run_wrong("if (braid_parmacs_self() == 1) exit(3);", expect=3),
                          r"application of cluster 1 \(pid \d+\) exited with status 3 before finish\(\) in compute node 1")
 

@@ -347,6 +347,10 @@ class Pthreads(unittest.TestCase):
                 ("", "pthread_cond_wait(&c, &m);", r"pthread_cond_wait\(\) in main at a.c:\d+ waits for ever"),
                 ("", "const int big = memfd_create(\"\", 0); mmap(0, 400ul << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE, big, 0);",
                  r"the shared heap of \d+ MiB is full: \d+ bytes were requested, \d+ are free; raise BRAID_HEAP_MIB"),
+                ("char* q = malloc(99); free(q + 16);", "",
+                 r"free\(\) of shared memory in f at a.c:\d+: 0x[0-9a-f]+ is no block that malloc\(\)"),
+                ("char* q = malloc(99); free(q); free(q);", "",
+                 r"free\(\) of shared memory in f at a.c:\d+: the block 0x[0-9a-f]+ is free already"),
                 ("pthread_barrier_t b; memset(&b, 1, sizeof b); pthread_barrier_wait(&b);", "", "was not initialised"),
                 ("char a[60000]; memset(a, number, 60000); number += a[3]; f(a);", "", "the stack of a thread is full")):
             with self.subTest(body=body, main=main):

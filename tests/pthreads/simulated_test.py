@@ -142,7 +142,7 @@ class Simulated(unittest.TestCase):
     def run_threads(self, thread, main, expect=0, machine=(2, 2), options=(), before=""):
         """Thread function f() and main(), which has room for three names."""
         (self.folder / "a.c").write_text(
-            "#include <pthread.h>\n#include <semaphore.h>\n#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\n"
+            "#include <pthread.h>\n#include <semaphore.h>\n#include <signal.h>\n#include <stdio.h>\n#include <time.h>\n#include <unistd.h>\n"
             "static pthread_t t[9]; static sem_t s, for_ever; static int number;\n"
             f"static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;\n{before}\n"
             f"static void* f(void* p) {{ {thread}\n return p; }}\n"
@@ -247,6 +247,8 @@ class Simulated(unittest.TestCase):
                  r"all compute nodes wait, and nothing is in progress"),
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_cancel(*t);", 70,
                  r"pthread_cancel\(\) in main at a\.c:\d+ is not available with --pthreads"),
+                ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_kill(*t, 10);", 70,
+                 r"pthread_kill\(\) in simulation in main at a\.c:\d+ is not available with --pthreads: .*; let the thread look at a flag"),
                 ("pthread_join(pthread_self(), 0); pthread_mutex_unlock(&mutex);",
                  "pthread_mutex_lock(&mutex); pthread_create(t, 0, f, 0); pthread_join(*t, 0);", 70,
                  r"in f at a\.c:\d+: another thread than the calling one has this mutex")):
