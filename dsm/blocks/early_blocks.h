@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 
 namespace braid::dsm {
 
@@ -17,5 +18,7 @@ void end_early_blocks(bool keep);
 // The bytes that a block of this cluster or another has room for. Ends the program with a message, like shared_free(), if
 // it is no block.
 std::size_t shared_block_bytes(const void* memory);
+// The same; nothing if no block begins there.
+std::optional<std::size_t> find_shared_block_bytes(const void* memory);
 
 }  // namespace braid::dsm

@@ -222,17 +222,23 @@ void* allocate_block(const Caller& caller, std::size_t bytes, const char* call,
   }
 }
 
-// The header of another cluster's block. Ends the program with a message if there is none.
-const Header& header_of_foreign(const Caller& caller, std::uintptr_t block, const char* call) {
+// The header of another cluster's block; nullptr if there is none.
+const Header* find_header_of_foreign(const Caller& caller, std::uintptr_t block) {
   const std::uint32_t allocated =
       caller.host == nullptr ? 0 : caller.host->shape().heap_pages - caller.host->free_pages();
   const std::uintptr_t at = Blocks::header_of(block);
-  if (in_heap(block, allocated) && in_heap(at, allocated) && block % 16 == 0) {
-    const Header& header = *reinterpret_cast<const Header*>(at);  // NOLINT
-    if (header.mark == mark_at(at) && header.owner != caller.cluster()) return header;
-  }
-  fail("{}{}: {:#x} is no block that malloc() of shared memory has returned", call, place_of_call().c_str(),
-       block);
+  if (!in_heap(block, allocated) || !in_heap(at, allocated) || block % 16 != 0) return nullptr;
+  const auto* const header = reinterpret_cast<const Header*>(at);  // NOLINT
+  return header->mark == mark_at(at) && header->owner != caller.cluster() ? header : nullptr;
+}
+
+// Ends the program with a message if there is none.
+const Header& header_of_foreign(const Caller& caller, std::uintptr_t block, const char* call) {
+  const Header* const header = find_header_of_foreign(caller, block);
+  if (header == nullptr)
+    fail("{}{}: {:#x} is no block that malloc() of shared memory has returned", call, place_of_call().c_str(),
+         block);
+  return *header;
 }
 
 // Hands over as much of the batch as there is room for; the rest stays.
@@ -279,12 +285,14 @@ void free_block(const Caller& caller, void* memory, const char* call) {
   if (given == Blocks::Given::kUnknown) free_foreign(caller, block, call);
 }
 
+std::optional<std::size_t> own_room_of(const Caller& caller, std::uintptr_t block) {
+  const Tables tables(caller);
+  return state().blocks.bytes_of(block);
+}
+
 std::size_t room_of(const Caller& caller, std::uintptr_t block, const char* call) {
-  {
-    const Tables tables(caller);
-    if (const std::optional<std::size_t> room = state().blocks.bytes_of(block)) return *room;
-  }
-  return header_of_foreign(caller, block, call).bytes;
+  const std::optional<std::size_t> room = own_room_of(caller, block);
+  return room ? *room : header_of_foreign(caller, block, call).bytes;
 }
 
 }  // namespace
@@ -301,6 +309,14 @@ void end_early_blocks(bool keep) {
 std::size_t shared_block_bytes(const void* memory) {
   constexpr auto kCall = "malloc_usable_size() of shared memory";
   return room_of(caller_of(kCall), reinterpret_cast<std::uintptr_t>(memory), kCall);
+}
+
+std::optional<std::size_t> find_shared_block_bytes(const void* memory) {
+  const Caller caller = caller_of("munmap() of shared memory");
+  const auto block = reinterpret_cast<std::uintptr_t>(memory);
+  if (const std::optional<std::size_t> room = own_room_of(caller, block)) return room;
+  const Header* const header = find_header_of_foreign(caller, block);
+  return header == nullptr ? std::nullopt : std::optional<std::size_t>(header->bytes);
 }
 
 void* shared_malloc(std::size_t bytes) {

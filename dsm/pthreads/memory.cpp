@@ -311,7 +311,8 @@ int WRAPPED(munmap)(void* memory, std::size_t bytes) {
   if (!is_shared(memory)) return ::munmap(memory, bytes);
   // A part of a mapping stays until the program ends.
   if (reinterpret_cast<std::uintptr_t>(memory) % kPage != 0) return errno = EINVAL, -1;
-  if (bytes + kPage > room_of(memory)) release(memory);
+  const std::size_t room = on_private([=] { return find_shared_block_bytes(memory).value_or(SIZE_MAX); });
+  if (bytes + kPage > room) release(memory);
   return 0;
 }
 

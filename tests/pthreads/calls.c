@@ -195,13 +195,16 @@ static void* allocate(void* unused) {
   free(text);
   int* const zeros = mmap(NULL, 10000, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   CHECK(zeros != MAP_FAILED && zeros[0] == 0 && zeros[2499] == 0);
+  char* const whole = mmap(NULL, 40960, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  CHECK(munmap(whole + 8192, 32768) == 0 && munmap(whole, 4096) == 0 && strcpy(whole + 4096, "left"));
+  rows[101] = whole + 4096;
   zeros[5] = bad;
   rows[100] = printed;
   return zeros;
 }
 
 static int memory(int* wrong) {
-  char* rows[101];
+  char* rows[102];
   for (int i = 0; i < 100; ++i) rows[i] = calloc(20, 10);
   pthread_t name;
   void* result;
@@ -210,6 +213,7 @@ static int memory(int* wrong) {
     for (int r = 0; r < 100; ++r) CHECK(rows[r][0] == r && rows[r][(r + 1) * 50 - 1] == r);
     *wrong += ((int*)result)[5];
     CHECK(munmap(result, 10000) == 0);
+    CHECK(strcmp(rows[101], "left") == 0 && munmap(rows[101], 4096) == 0);
     CHECK(strcmp(rows[100], "text 7") == 0);
     free(rows[100]);
   }
