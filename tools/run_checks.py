@@ -100,6 +100,9 @@ FUZZ_OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0:strict_string_c
 # Before a command: no signal is ignored because somebody before us ignored it (ctest does the same).
 PLAIN_SIGNALS = ["env", "--default-signal"]
 
+# GoogleTest programs whose few tests take long: they begin, so that nobody waits for them at the end.
+FIRST_PROGRAMS = ("world_test",)
+
 # How long all tests of a GoogleTest program may take together.
 LONGEST_PROGRAM_SECONDS = 1800
 
@@ -335,7 +338,7 @@ class Run:
             self.tally.add(f"ctest of {preset} ended with status {status} after {count} tests", False)
 
     def googletest_programs(self, preset, choice):
-        """Those whose tests, all of them, need not run alone: program -> how many tests ctest knows of it, most first."""
+        """Those whose tests, all of them, need not run alone: program -> how many tests ctest knows of it, the longest first."""
         words = ["ctest", "--preset", preset, "--show-only=json-v1", *choice]
         try:
             listed = subprocess.run(words, cwd=self.root, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True,
@@ -354,7 +357,8 @@ class Run:
             if special or not test["name"].startswith(f"{program.name}."):
                 others.add(program)
             counts[program] += 1
-        return {program: count for program, count in counts.most_common() if program not in others}
+        chosen = sorted(counts, key=lambda program: (program.name not in FIRST_PROGRAMS, -counts[program]))
+        return {program: counts[program] for program in chosen if program not in others}
 
     def googletest(self, preset, programs):
         """Runs each program once, with all its tests. One that does not reach its end is one failure more."""
