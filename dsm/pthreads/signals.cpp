@@ -3,7 +3,7 @@
 // as in a call that waits, must not: the handler may use shared memory, and the runtime serves that. Then
 //
 //   in a live run     a compute node of the cluster that does nothing else runs the handler at once (serve_signals()); the thread that
-//                     was interrupted leaves the runtime when it has returned
+//                     was interrupted goes on meanwhile: it may have a mutex by then that others need to let the handler end
 //   in simulation     the handler runs when a thread of the process has left the runtime
 //
 // Until the machine starts memory is the process's own, and handlers run where they interrupt.
@@ -16,8 +16,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <cstdint>
 
 #include "base/system_error.h"
 #include "dsm/program/failure.h"
@@ -47,17 +45,6 @@ constinit thread_local bool serves __attribute__((tls_model("initial-exec"))) = 
 // The thread that was interrupted by the signal whose handler this one runs; nullptr: main().
 constinit thread_local Thread* interrupted __attribute__((tls_model("initial-exec"))) = nullptr;
 
-// By thread of the program: letters that it has sent, and those of them whose handlers have returned. In a live run.
-struct Letters {
-  std::atomic<std::uint32_t> sent{0};
-  std::atomic<std::uint32_t> done{0};
-};
-std::array<Letters, kMaxThreads> letters_of_threads;
-Letters& letters_of(const Thread* thread) {
-  return letters_of_threads[thread != nullptr ? static_cast<std::size_t>(thread - shared().threads.data())
-                                              : 0];
-}
-
 bool interrupts_runtime(const void* context) {
   if (!machine_is_coming()) return false;
   const auto at = static_cast<std::uintptr_t>(
@@ -71,12 +58,8 @@ void deliver(int number, siginfo_t* info, void* context) {
   const int before = errno;
   const Letter letter{handler, own.thread, number, *info};
   // A full pipe: so many wait already that one is left out, as the system does with a signal that is pending.
-  Letters& of_thread = letters_of(own.thread);
-  ++of_thread.sent;
-  if (::write(letters[1], &letter, sizeof letter) == sizeof letter)
+  if (::write(letters[1], &letter, sizeof letter) == sizeof letter && !thread_host::starts_threads())
     signals_wait = 1;
-  else
-    --of_thread.sent;
   errno = before;
 }
 
@@ -176,20 +159,7 @@ void serve_signals(void* stack, std::size_t stack_bytes) {
   for (Letter letter; take_letter(&letter);) {
     interrupted = letter.interrupted;
     run_on_shared_stack(run_handler, &letter, stack, stack_bytes);
-    Letters& of_thread = letters_of(letter.interrupted);
-    ++of_thread.done;
-    of_thread.done.notify_all();
   }
-}
-
-// Those of signals that have interrupted the caller until now.
-static void wait_for_handlers() {
-  if (serves) return;
-  Letters& own_letters = letters_of(own.thread);
-  const std::uint32_t sent = own_letters.sent;
-  for (std::uint32_t done = own_letters.done; static_cast<std::int32_t>(sent - done) > 0;
-       done = own_letters.done)
-    own_letters.done.wait(done);
 }
 
 // One at a time: where they come as fast as they run, on a slow machine or with a timer of some 100 µs, the thread goes on all the same. A handler
@@ -197,7 +167,6 @@ static void wait_for_handlers() {
 void run_waiting_handlers() {
   static constinit thread_local bool runs __attribute__((tls_model("initial-exec"))) = false;
   if (runs) return;
-  if (thread_host::starts_threads()) return wait_for_handlers();
   signals_wait = 0;
   Letter letter;
   if (!take_letter(&letter)) return;
