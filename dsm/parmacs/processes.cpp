@@ -28,7 +28,7 @@ struct Job {
   void* argument = nullptr;
 };
 
-// What main() has created. Used by its thread only.
+// The processes that main() has created. Only its thread uses this.
 //
 // Calls of CREATE between which main() does not wait for others make a group: no two of its processes have one compute node, so
 // each has a number of its own, and they may wait for each other. A process of a later group may have the node of one that has

@@ -1,6 +1,6 @@
-// What the calls that a compiler plug-in inserts for volatile accesses have in common (dsm/pthreads/compiler_plugin.cpp,
-// docs/decisions/0043): which lock an address has, and when a read passes it. For pthread programs and PARMACS ones, each with
-// calls of its own (dsm/pthreads/atomics.cpp, dsm/parmacs/volatiles.cpp).
+// The rules for volatile accesses (docs/decisions/0043): which lock an address has, and when a read passes it. The compiler plug-in
+// (dsm/pthreads/compiler_plugin.cpp) inserts calls that follow them, in pthread programs (dsm/pthreads/atomics.cpp) and in PARMACS
+// programs (dsm/parmacs/volatiles.cpp).
 #pragma once
 
 #include <array>
@@ -19,8 +19,8 @@ inline unsigned volatile_guard_of(const volatile void* object, unsigned guards) 
   return mixed(reinterpret_cast<const void*>(line)) % guards;  // NOLINT
 }
 
-// What a thread has seen in volatile variables, as far as there is room; addresses that share a place only forget each other.
-// A handler of a signal may come between any two steps. Of one thread.
+// The value that a thread last read from each volatile variable, for some of them: one that needs the place of another replaces it.
+// For one thread. A handler of a signal may come between any two steps.
 class SeenValues {
  public:
   // Behind a read: whether the reader passes the lock of the object. It does if this is something else than what was seen there last,

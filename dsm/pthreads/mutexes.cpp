@@ -84,14 +84,14 @@ bool is_counted(const Mutex& mutex) {
 }
 
 int lock_direct(const Mutex& mutex) {
-  if (Self::Held* const held = held_by_caller(mutex); held != nullptr && held->count > 0) {
+  Self::Held* const held = held_by_caller(mutex);
+  if (held != nullptr && held->count > 0) {
     if (kind_of(mutex) == PTHREAD_MUTEX_ERRORCHECK_NP) return EDEADLK;
     if (kind_of(mutex) != PTHREAD_MUTEX_RECURSIVE_NP) fail_held_already();
     ++held->count;
     return 0;
-  } else if (held != nullptr) {
-    forget(held);
   }
+  if (held != nullptr) forget(held);
   take_lock(mutex);
   if (own.held_count == Self::kMaxHeld) forget_destroyed();
   if (own.held_count < Self::kMaxHeld) {
