@@ -6,8 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "dsm/live/environment.h"
+#include "tools/braid/run/port_claims.h"
 
 namespace braid::cli {
 namespace {
@@ -212,6 +215,23 @@ TEST(Plan, AConfiguredStationIsStaticAtItsPeers) {  // ARP-3
     EXPECT_EQ(nodes[k].peers[0].mac, "");
     EXPECT_EQ(nodes[k].peers[1].mac, "02:62:72:64:00:03");
   }
+}
+
+TEST(Plan, RunsOfOneMachineHavePortsOfTheirOwn) {
+  // More than half of all blocks: by their names alone, runs would have the same ones.
+  std::vector<std::pair<PortClaims, unsigned>> runs;
+  std::set<unsigned> ports;
+  unsigned wanted = 0;
+  for (unsigned i = 0; i < 300; ++i) {
+    const unsigned blocks = i % 10 == 0 ? 4 : 1;
+    PortClaims& claims = runs.emplace_back(PortClaims(), blocks).first;
+    const unsigned first = first_udp_port(claims.claim_run(blocks));
+    EXPECT_GE(first, kFirstUdpPort);
+    for (unsigned b = 0; b < blocks; ++b) ports.insert(first + b * kMaxProxies);
+    wanted += blocks;
+  }
+  EXPECT_EQ(wanted, 390u);
+  EXPECT_EQ(ports.size(), wanted);
 }
 
 TEST(Plan, EveryClusterHasFaultsOfItsOwnFromOneSeed) {

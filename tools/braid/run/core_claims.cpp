@@ -1,52 +1,34 @@
 #include "tools/braid/run/core_claims.h"
 
 #include <fmt/core.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstddef>
-#include <cstring>
+#include <optional>
 #include <string>
+#include <utility>
+
+#include "tools/braid/process/name_claim.h"
 
 namespace braid::cli {
 namespace {
 
-struct Name {
-  explicit Name(unsigned core) {
-    const std::string name = fmt::format("braid-core-{}", core);
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path + 1, name.data(), name.size());
-    length = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-  sockaddr_un address{};
-  socklen_t length;
-};
-
-Descriptor make_socket() {
-  return Descriptor(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+std::string name_of(unsigned core) {
+  return fmt::format("braid-core-{}", core);
 }
 
 }  // namespace
 
-// Where a socket cannot be made for another reason, nobody is kept from anything.
 bool CoreClaims::claim(unsigned core) {
-  Descriptor made = make_socket();
-  const Name name(core);
-  if (made && ::bind(made.get(), name.get(), name.length) != 0 && errno == EADDRINUSE) return false;
-  held_.emplace(core, std::move(made));
+  std::optional<Descriptor> name = claim_name(name_of(core));
+  if (!name) return false;
+  held_.emplace(core, std::move(*name));
   return true;
 }
 
 std::set<unsigned> CoreClaims::taken(const HostProcessors& host) {
   std::set<unsigned> all;
-  for (const Processor& p : host.usable) {
-    const Descriptor made = make_socket();
-    const Name name(p.core);
-    if (made && ::connect(made.get(), name.get(), name.length) == 0) all.insert(p.core);
-  }
+  for (const Processor& p : host.usable)
+    if (is_name_claimed(name_of(p.core))) all.insert(p.core);
   return all;
 }
 

@@ -1,5 +1,4 @@
-// The cores that runs on this machine have: each is a socket's name in the abstract namespace (unix(7)), which the kernel gives to
-// one process and frees when it ends. Runs of other network namespaces do not see each other's.
+// The cores that runs on this machine have (name_claim.h).
 #pragma once
 
 #include <map>

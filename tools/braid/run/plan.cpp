@@ -32,18 +32,16 @@ std::vector<const settings::InterfaceConfig*> interfaces_of(const settings::RunC
   return own;
 }
 
-// A part of the loopback network, and UDP ports, that other runs on this host hardly have: 2046 x 1024 pairs of them.
-struct Place {
-  std::uint32_t network;
-  std::uint16_t udp_port;
-};
-Place place_of(const std::string& run) {
+std::uint64_t hash_of(const std::string& run) {
   Fnv1a hash;
   for (const char c : run) hash.add(static_cast<std::uint8_t>(c));
-  const std::uint64_t value = hash.value();
+  return hash.value();
+}
+
+// A part of the loopback network, of 2046, that other runs on this host hardly have.
+std::uint32_t network_of(const std::string& run) {
   static_assert(kMaxClusters * kMaxNis == 1 << 13);
-  return {static_cast<std::uint32_t>(0x7f000000 + ((value >> 32) % 2046 + 1) * (1 << 13)),
-          static_cast<std::uint16_t>(kFirstUdpPort + value % (kUdpPorts / kMaxProxies) * kMaxProxies)};
+  return static_cast<std::uint32_t>(0x7f000000 + ((hash_of(run) >> 32) % 2046 + 1) * (1 << 13));
 }
 
 // On a wire of its own, which nothing else is on.
@@ -54,7 +52,7 @@ std::string private_address(unsigned cluster, unsigned ni) {
 std::string address_of(const settings::RunConfig& config, const std::string& run, unsigned cluster,
                        unsigned ni) {
   if (config.wire == settings::Wire::kUdp)
-    return stack::Ipv4Address(place_of(run).network + cluster * kMaxNis + ni).to_string();
+    return stack::Ipv4Address(network_of(run) + cluster * kMaxNis + ni).to_string();
   if (config.wire == settings::Wire::kDpdk && config.dpdk.kind == settings::DpdkKind::kAfPacket)
     return interfaces_of(config, cluster).at(ni)->address;
   return private_address(cluster, ni);
@@ -128,7 +126,7 @@ void plan_shared_networks(const settings::RunConfig& config, const std::string& 
 
 // Sockets on addresses of the loopback network, which nobody need set up.
 void plan_sockets(const settings::RunConfig& config, const std::string& run, proxy::NodeConfig& node) {
-  node.udp_port = place_of(run).udp_port;
+  node.udp_port = first_udp_port(run);
   for (unsigned n = 0; n < config.nis; ++n) {
     proxy::LinkConfig link;
     link.kind = proxy::LinkConfig::Kind::kUdp;
@@ -191,7 +189,7 @@ std::vector<proxy::NodeConfig> equal_nodes(const settings::RunConfig& config, co
 
 // Clusters of one host share its addresses, and have ports of their own.
 std::uint16_t port_on(const std::string& run, const Host& host, unsigned cluster) {
-  return static_cast<std::uint16_t>(place_of(run).udp_port + (cluster - host.first_cluster) * kMaxProxies);
+  return static_cast<std::uint16_t>(first_udp_port(run) + (cluster - host.first_cluster) * kMaxProxies);
 }
 
 proxy::LinkConfig::Kind kind_of(settings::Wire wire) {
@@ -240,6 +238,10 @@ void plan_peers_on(const settings::RunConfig& config, const std::string& run, co
 }
 
 }  // namespace
+
+std::uint16_t first_udp_port(const std::string& run) {
+  return static_cast<std::uint16_t>(kFirstUdpPort + hash_of(run) % (kUdpPorts / kMaxProxies) * kMaxProxies);
+}
 
 Result<proxy::ShmWireOptions> plan_wire(const settings::RunConfig& config, std::size_t wires) {
   proxy::ShmWireOptions options;

@@ -16,9 +16,13 @@
 
 namespace braid::cli {
 
-// Between hosts, and over the kernel's UDP on one, runs use ports of this range.
+// Between hosts, and over the kernel's UDP on one, a run's ports begin in this range, below those that Linux gives to sockets that
+// name none.
 inline constexpr std::uint16_t kFirstUdpPort = 7700;
-inline constexpr unsigned kUdpPorts = 1024 * kMaxProxies;
+inline constexpr unsigned kUdpPorts = 768 * kMaxProxies;
+static_assert(kFirstUdpPort + kUdpPorts <= 32768);
+// The first port of a run: that of the first cluster of each host. The next cluster of a host begins kMaxProxies further.
+std::uint16_t first_udp_port(const std::string& run);
 
 // What networks of hosts carry if nobody has set them up for more.
 inline constexpr unsigned kHostsMtuBytes = 1500;

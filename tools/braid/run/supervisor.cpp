@@ -19,6 +19,7 @@
 #include "tools/braid/run/local_host.h"
 #include "tools/braid/run/place_here.h"
 #include "tools/braid/run/plan.h"
+#include "tools/braid/run/port_claims.h"
 #include "tools/braid/run/remote_host.h"
 #include "tools/braid/run/timeline.h"
 #include "tools/braid/run/tree/host_tree.h"
@@ -85,8 +86,15 @@ class Supervisor {
 
   // --- starting
 
+  // With a block of ports for each cluster of a host.
+  std::string name_run() {
+    unsigned blocks = config_.wire == settings::Wire::kUdp ? 1 : 0;
+    for (const Host& host : options_.hosts) blocks = std::max(blocks, host.clusters);
+    return ports_.claim_run(blocks);
+  }
+
   void make_hosts() {
-    const std::string run = unique_run_name();
+    const std::string run = name_run();
     host_of_.resize(config_.clusters);
     if (options_.hosts.empty()) {
       std::vector<proxy::NodeConfig> plans = plan_nodes(config_, run, usable_cores());
@@ -506,6 +514,7 @@ class Supervisor {
   const settings::RunConfig& config_;
   ChildProcesses children_;
   CoreClaims claims_;
+  PortClaims ports_;
   InputRelay input_;
   Timeline timeline_;
   Verdict verdict_;
