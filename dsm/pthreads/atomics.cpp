@@ -87,6 +87,23 @@ bool compare_exchange(volatile Integer* object, Integer* expected, Integer desir
   return false;
 }
 
+// Around an atomic instruction of inline assembly. A handler of a signal that came between the two calls could wait for the guard.
+void begin_assembly(const volatile void* object) {
+  if (!needs_guard(object)) return;
+  seen.forget(object);
+  on_private([=] {
+    in_locked_assembly = 1;
+    calling_node_of("pthread").lock(atomic_guard_of(object));
+  });
+}
+void end_assembly(const volatile void* object) {
+  if (in_locked_assembly == 0) return;
+  on_private([=] {
+    calling_node_of("pthread").unlock(atomic_guard_of(object));
+    in_locked_assembly = 0;
+  });
+}
+
 // What was written before is there for those who do so afterwards.
 void pass_guard(const volatile void* object) {
   if (!needs_guard(object)) return;
@@ -174,6 +191,16 @@ void braid_volatile_write(volatile void* object, unsigned bytes, std::uint64_t v
 void braid_volatile_pass(const volatile void* object) noexcept;
 void braid_volatile_pass(const volatile void* object) noexcept {
   p::pass_guard(object);
+}
+
+// On each side of inline assembly with an atomic instruction.
+void braid_assembly_begin(const volatile void* object) noexcept;
+void braid_assembly_begin(const volatile void* object) noexcept {
+  p::begin_assembly(object);
+}
+void braid_assembly_end(const volatile void* object) noexcept;
+void braid_assembly_end(const volatile void* object) noexcept {
+  p::end_assembly(object);
 }
 
 BRAID_ATOMICS(std::uint8_t, 1)

@@ -3,17 +3,20 @@
 //
 // With the argument `parmacs` it only changes volatile accesses, in files that include the header of the PARMACS macros.
 //
-// Atomic instructions in inline assembly are refused: one is atomic in its own cluster's copy of a page alone. Of x86: an
-// instruction with the prefix lock, and xchg with memory, which has it always. Code often orders its accesses by one whose
-// operand is the top of the stack; that stays.
+// Atomic instructions in inline assembly are atomic in their own cluster's copy of a page alone. Of x86: an instruction with the
+// prefix lock, and xchg with memory, which has it always. A statement with one has a call on each side (atomics.cpp), which take
+// and free the lock of the address. It is refused where the address cannot be told, and where it may wait for others by a loop,
+// for they need the lock. Code often orders its accesses by one whose operand is the top of the stack; that stays.
 //
 // Threads wait for volatile variables that others write. Calls (atomics.cpp, dsm/parmacs/volatiles.cpp) see to it that the one comes to see the other, and
 // what was written before it: a write of a number or a pointer becomes a call, a read of one has a call behind it, and any other
 // volatile access has one on each side.
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 // GCC's own headers, in the order that they require, after those of the standard library.
@@ -77,56 +80,235 @@ bool is_at_stack_pointer(std::string_view instruction) {
   return instruction.find("sp)") != std::string_view::npos;
 }
 
-bool has_memory_operand(const gasm* assembly) {
-  const auto is_memory = [](tree operand) {
-    return std::strpbrk(TREE_STRING_POINTER(TREE_VALUE(TREE_PURPOSE(operand))), "moV") != nullptr;
-  };
-  for (unsigned i = 0; i < gimple_asm_noutputs(assembly); ++i)
-    if (is_memory(gimple_asm_output_op(assembly, i))) return true;
-  for (unsigned i = 0; i < gimple_asm_ninputs(assembly); ++i)
-    if (is_memory(gimple_asm_input_op(assembly, i))) return true;
-  return false;
+// The operands as the template counts them: outputs, then inputs.
+tree operand_link(const gasm* assembly, unsigned number) {
+  const unsigned outputs = gimple_asm_noutputs(assembly);
+  if (number < outputs) return gimple_asm_output_op(assembly, number);
+  return number - outputs < gimple_asm_ninputs(assembly) ? gimple_asm_input_op(assembly, number - outputs)
+                                                         : NULL_TREE;
 }
 
-// Empty: there is none.
-std::string atomic_instruction_of(const gasm* assembly) {
-  const std::vector<std::string> all = instructions_of(gimple_asm_string(assembly));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    const std::string_view word = first_word(all[i]);
-    if (word == "lock") {
-      std::string_view locked = after_first_word(all[i]);
-      if (locked.empty() && i + 1 < all.size()) locked = all[i + 1];
-      if (!is_at_stack_pointer(locked)) return "lock " + std::string(first_word(locked));
-    } else if (word.substr(0, 4) == "xchg" &&
-               (all[i].find('(') != std::string::npos || has_memory_operand(assembly))) {
-      return std::string(word);
+const char* constraint_of(tree link) {
+  return TREE_STRING_POINTER(TREE_VALUE(TREE_PURPOSE(link)));
+}
+
+bool is_in_memory(tree link) {
+  return std::strpbrk(constraint_of(link), "moV") != nullptr && !is_gimple_reg(TREE_VALUE(link));
+}
+
+// What a register has when the assembly begins: an input, or the input that shares an output's register. NULL_TREE: nothing.
+tree value_at_begin(const gasm* assembly, unsigned number) {
+  if (number >= gimple_asm_noutputs(assembly)) return TREE_VALUE(operand_link(assembly, number));
+  for (unsigned i = 0; i < gimple_asm_ninputs(assembly); ++i) {
+    tree const link = gimple_asm_input_op(assembly, i);
+    if (constraint_of(link) == std::to_string(number)) return TREE_VALUE(link);
+  }
+  return NULL_TREE;
+}
+
+// A reference to an operand in an instruction, as %1 or %b1.
+struct Reference {
+  std::size_t begin;  // of the sign
+  std::size_t end;
+  unsigned number;
+};
+std::vector<Reference> references_in(std::string_view text) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  std::vector<Reference> all;
+  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] != '%') continue;
+    std::size_t at = i + 1;
+    if (text[at] >= 'a' && text[at] <= 'z' && at + 1 < text.size() && is_digit(text[at + 1])) ++at;
+    if (is_digit(text[at])) {
+      Reference one{i, at, 0};
+      for (; one.end < text.size() && is_digit(text[one.end]); ++one.end)
+        one.number = 10 * one.number + static_cast<unsigned>(text[one.end] - '0');
+      all.push_back(one);
+      i = one.end - 1;
+    } else {
+      i = at;  // %%: a register, or the sign itself
     }
   }
-  return {};
+  return all;
 }
 
-class RefuseAtomicAssembly final : public gimple_opt_pass {
+struct LockedMemory {
+  enum class Is { kNone, kOperand, kAtRegister, kUnknown } is = Is::kNone;
+  unsigned operand = 0;
+  long displacement = 0;  // from what the register has
+  bool operator==(const LockedMemory&) const = default;
+};
+
+// The memory that an instruction uses.
+LockedMemory memory_of(const gasm* assembly, std::string_view instruction) {
+  using Is = LockedMemory::Is;
+  const std::vector<Reference> references = references_in(instruction);
+  const std::size_t open = instruction.find('(');
+  for (const Reference& one : references) {
+    tree const link = operand_link(assembly, one.number);
+    if (link == NULL_TREE) return {.is = Is::kUnknown};
+    if (open != std::string_view::npos) {
+      if (one.begin != open + 1) continue;
+      const std::size_t from = instruction.substr(0, open).find_last_of(" \t,");
+      const std::string displacement(
+          instruction.substr(from == std::string_view::npos ? 0 : from + 1,
+                             open - (from == std::string_view::npos ? 0 : from + 1)));
+      char* end = nullptr;
+      const long bytes = std::strtol(displacement.c_str(), &end, 0);
+      if (*end != '\0' || one.end >= instruction.size() || instruction[one.end] != ')' ||
+          value_at_begin(assembly, one.number) == NULL_TREE)
+        return {.is = Is::kUnknown};
+      return {Is::kAtRegister, one.number, bytes};
+    }
+    if (is_in_memory(link)) return {Is::kOperand, one.number, 0};
+  }
+  return {.is = open == std::string_view::npos ? Is::kNone : Is::kUnknown};
+}
+
+// Waits may be among what loops do; what is called is not known.
+bool may_repeat(const std::vector<std::string>& instructions) {
+  return std::any_of(instructions.begin(), instructions.end(), [](const std::string& one) {
+    const std::string_view word = first_word(one);
+    const std::string_view target = after_first_word(one);
+    const bool is_forward = target.size() == 2 && target[0] >= '0' && target[0] <= '9' && target[1] == 'f';
+    return (word[0] == 'j' && !is_forward) || word.substr(0, 4) == "loop" || word.substr(0, 4) == "call" ||
+           word == "syscall" || word == "int";
+  });
+}
+
+struct AtomicAssembly {
+  std::string name;  // of the first such instruction; empty: there is none
+  LockedMemory memory;
+  bool repeats = false;
+};
+
+AtomicAssembly atomic_assembly_of(const gasm* assembly) {
+  using Is = LockedMemory::Is;
+  const std::vector<std::string> all = instructions_of(gimple_asm_string(assembly));
+  AtomicAssembly found;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const std::string_view word = first_word(all[i]);
+    std::string_view instruction = all[i];
+    std::string name;
+    if (word == "lock") {
+      instruction = after_first_word(all[i]);
+      if (instruction.empty() && i + 1 < all.size()) instruction = all[++i];
+      name = "lock " + std::string(first_word(instruction));
+    } else if (word.substr(0, 4) == "xchg") {
+      name = word;
+    } else {
+      continue;
+    }
+    if (is_at_stack_pointer(instruction)) continue;
+    LockedMemory memory = memory_of(assembly, after_first_word(instruction));
+    if (memory.is == Is::kNone) {
+      if (word != "lock") continue;  // of registers
+      memory.is = Is::kUnknown;
+    }
+    if (found.name.empty()) {
+      found.name = name;
+      found.memory = memory;
+    } else if (memory != found.memory) {
+      found.memory.is = Is::kUnknown;
+    }
+  }
+  found.repeats = may_repeat(all);
+  return found;
+}
+
+tree as_operand(tree expression, gimple_seq& statements) {
+  gimple_seq made = NULL;
+  tree const operand = force_gimple_operand(expression, &made, true, NULL_TREE);
+  gimple_seq_add_seq(&statements, made);
+  return operand;
+}
+
+tree declared(const char* name, tree signature) {
+  tree const function = build_fn_decl(name, signature);
+  TREE_NOTHROW(function) = 1;
+  return function;
+}
+
+void add_call(const gimple* s, gimple_seq& statements, gcall* made) {
+  gimple_set_location(made, gimple_location(s));
+  gimple_seq_add_stmt(&statements, made);
+}
+
+class LockAtomicAssembly final : public gimple_opt_pass {
  public:
-  RefuseAtomicAssembly() : gimple_opt_pass(kData, g) {}
+  LockAtomicAssembly() : gimple_opt_pass(kData, g) {}
 
   unsigned execute(function* f) override {
     basic_block block;
     FOR_EACH_BB_FN(block, f) {
       for (gimple_stmt_iterator at = gsi_start_bb(block); !gsi_end_p(at); gsi_next(&at)) {
-        const gasm* const assembly = dyn_cast<const gasm*>(gsi_stmt(at));
+        gasm* const assembly = dyn_cast<gasm*>(gsi_stmt(at));
         if (assembly == nullptr) continue;
-        if (const std::string found = atomic_instruction_of(assembly); !found.empty())
-          error_at(
-              gimple_location(assembly),
-              "inline assembly with %qs is atomic in one cluster alone: use %<__atomic%> or %<__sync%> functions, or "
-              "%<std::atomic%>",
-              found.c_str());
+        const AtomicAssembly found = atomic_assembly_of(assembly);
+        if (found.name.empty()) continue;
+        if (found.repeats || gimple_asm_nlabels(assembly) > 0)
+          refuse(assembly, found.name, "which may jump back,");
+        else if (found.memory.is == LockedMemory::Is::kUnknown)
+          refuse(assembly, found.name, "of memory that is no operand");
+        else
+          lock(at, assembly, found.memory);
       }
     }
     return 0;
   }
 
  private:
+  static void refuse(const gasm* assembly, const std::string& name, const char* why) {
+    error_at(
+        gimple_location(assembly),
+        "inline assembly with %qs, %s is atomic in one cluster alone: use %<__atomic%> or %<__sync%> functions, or "
+        "%<std::atomic%>",
+        name.c_str(), why);
+  }
+
+  // Leaves the iterator at the last statement of what it makes.
+  static void lock(gimple_stmt_iterator& at, gasm* assembly, const LockedMemory& memory) {
+    gimple_seq before = NULL, after = NULL;
+    tree address;
+    if (memory.is == LockedMemory::Is::kOperand) {
+      tree const object = TREE_VALUE(operand_link(assembly, memory.operand));
+      address = build_fold_addr_expr(unshare_expr(object));
+    } else {
+      address =
+          fold_build2(POINTER_PLUS_EXPR, ptr_type_node,
+                      fold_convert(ptr_type_node, unshare_expr(value_at_begin(assembly, memory.operand))),
+                      build_int_cst(sizetype, memory.displacement));
+    }
+    address = as_operand(fold_convert(ptr_type_node, address), before);
+    for (const auto& [name, statements] :
+         {std::pair{"braid_assembly_begin", &before}, std::pair{"braid_assembly_end", &after}})
+      add_call(assembly, *statements,
+               gimple_build_call(
+                   declared(name, build_function_type_list(void_type_node, ptr_type_node, NULL_TREE)), 1,
+                   address));
+    gsi_insert_seq_before(&at, before, GSI_SAME_STMT);
+    gasm* const kept = with_memory_clobber(assembly);
+    gsi_replace(&at, kept, true);
+    gsi_insert_seq_after(&at, after, GSI_CONTINUE_LINKING);
+  }
+
+  // It is not moved across the calls, which use memory.
+  static gasm* with_memory_clobber(const gasm* assembly) {
+    vec<tree, va_gc>*inputs = NULL, *outputs = NULL, *clobbers = NULL;
+    for (unsigned i = 0; i < gimple_asm_ninputs(assembly); ++i)
+      vec_safe_push(inputs, gimple_asm_input_op(assembly, i));
+    for (unsigned i = 0; i < gimple_asm_noutputs(assembly); ++i)
+      vec_safe_push(outputs, gimple_asm_output_op(assembly, i));
+    for (unsigned i = 0; i < gimple_asm_nclobbers(assembly); ++i)
+      vec_safe_push(clobbers, gimple_asm_clobber_op(assembly, i));
+    vec_safe_push(clobbers, build_tree_list(NULL_TREE, build_string(6, "memory")));
+    gasm* const kept = gimple_build_asm_vec(gimple_asm_string(assembly), inputs, outputs, clobbers, NULL);
+    gimple_set_location(kept, gimple_location(assembly));
+    gimple_asm_set_volatile(kept, true);
+    gimple_asm_set_inline(kept, gimple_asm_inline_p(assembly));
+    return kept;
+  }
+
   static constexpr pass_data kData = {
       GIMPLE_PASS, "braid_assembly", OPTGROUP_NONE, TV_NONE, PROP_cfg, 0, 0, 0, 0};
 };
@@ -234,30 +416,12 @@ class TellVolatileAccesses final : public gimple_opt_pass {
     return as_operand(fold_convert(uint64_type_node, value), statements);
   }
 
-  static tree as_operand(tree expression, gimple_seq& statements) {
-    gimple_seq made = NULL;
-    tree const operand = force_gimple_operand(expression, &made, true, NULL_TREE);
-    gimple_seq_add_seq(&statements, made);
-    return operand;
-  }
-
-  static tree declared(const char* name, tree signature) {
-    tree const function = build_fn_decl(name, signature);
-    TREE_NOTHROW(function) = 1;
-    return function;
-  }
-
   static void pass(const gimple* s, tree accessed, gimple_seq& statements) {
     tree const address = address_of(accessed, statements);
     add_call(s, statements,
              gimple_build_call(declared("braid_volatile_pass",
                                         build_function_type_list(void_type_node, ptr_type_node, NULL_TREE)),
                                1, address));
-  }
-
-  static void add_call(const gimple* s, gimple_seq& statements, gcall* made) {
-    gimple_set_location(made, gimple_location(s));
-    gimple_seq_add_stmt(&statements, made);
   }
 
   static constexpr pass_data kData = {
@@ -296,7 +460,7 @@ int plugin_init(plugin_name_args* info, plugin_gcc_version* version) {
     changes_volatile_accesses = false;
     register_callback(info->base_name, PLUGIN_INCLUDE_FILE, on_include, NULL);
   } else {
-    add_pass(info->base_name, new RefuseAtomicAssembly());
+    add_pass(info->base_name, new LockAtomicAssembly());
   }
   add_pass(info->base_name, new TellVolatileAccesses());
   return 0;

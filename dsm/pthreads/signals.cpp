@@ -47,6 +47,7 @@ constinit thread_local Thread* interrupted __attribute__((tls_model("initial-exe
 
 bool interrupts_runtime(const void* context) {
   if (!machine_is_coming()) return false;
+  if (in_locked_assembly != 0) return true;
   const auto at = static_cast<std::uintptr_t>(
       static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_RSP]);  // NOLINT
   return at - shared_stack.low >= shared_stack.bytes;
@@ -166,7 +167,7 @@ void serve_signals(void* stack, std::size_t stack_bytes) {
 // that calls the runtime comes here as well, and is not interrupted by the next one; the stack would fill.
 void run_waiting_handlers() {
   static constinit thread_local bool runs __attribute__((tls_model("initial-exec"))) = false;
-  if (runs) return;
+  if (runs || in_locked_assembly != 0) return;
   signals_wait = 0;
   Letter letter;
   if (!take_letter(&letter)) return;

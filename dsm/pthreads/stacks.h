@@ -40,6 +40,9 @@ extern "C" std::uint64_t braid_pthreads_call_on_stack(std::uint64_t (*function)(
 std::uint64_t run_on_shared_stack(std::uint64_t (*function)(void*), void* argument, void* low,
                                   std::size_t bytes);
 
+// Not 0: the thread has the guard of an atomic instruction of inline assembly (atomics.cpp). For handlers of signals it is in the runtime.
+inline constinit thread_local volatile int in_locked_assembly __attribute__((tls_model("initial-exec"))) = 0;
+
 // Handlers of signals that came to the runtime wait until a thread has left it (signals.cpp; in simulation).
 inline constinit volatile int signals_wait = 0;
 void run_waiting_handlers();

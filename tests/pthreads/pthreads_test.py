@@ -320,23 +320,36 @@ class Pthreads(unittest.TestCase):
             self.assertIn(f"{word}: {why}", wrong.stderr)
         self.build("int main(void) { return 0; }\n", "-fopenmp-simd")
 
-    def test_atomic_instructions_of_inline_assembly_are_refused_with_their_place(self):
+    def test_atomic_instructions_of_inline_assembly(self):
         if not PLUGIN.exists():
             self.skipTest("this build has no compiler plug-in")
-        for code, name in (('"lock; xaddl %0, %1" : "+r"(r), "+m"(word) :: "memory"', "lock xaddl"),
-                           (r'"1:\tLOCK\n\tcmpxchgl %2, %1\n\tjnz 1b" : "+a"(r), "+m"(word) : "r"(2) : "memory"', "lock cmpxchgl"),
-                           ('"xchgl %0, %1" : "+r"(r), "+m"(word) :: "memory"', "xchgl"),
-                           ('"xchg %0, (%1)" : "+r"(r) : "r"(&word) : "memory"', "xchg")):
-            for level in ("-O0", "-O2"):
-                with self.subTest(code=code, level=level):
-                    wrong = self.build(f"int word;\nint main(void) {{ int r = 1;\n__asm__ volatile({code});\nreturn r; }}\n", level,
-                                       expect=1)
-                    self.assertRegex(wrong.stderr, rf"a.c:3:\d+: error: inline assembly with .{name}. is atomic in one cluster alone: use")
+        self.assertEqual(self.compare("assembly", clusters=(1, 3)), "assembly: 800 800 800 800 2400 800 counted, 0 wrong\n")
+        done = live(2, "./assembly", folder=self.folder, options=("--protocol", "lazy", "--compute", "2"))
+        self.assertEqual(done.stdout, "[c0] assembly: 800 800 800 800 2400 800 counted, 0 wrong\n", done.stderr)
+        for _ in range(3):  # a handler seldom comes between
+            done = live(2, "./assembly", "signals", folder=self.folder)
+            self.assertEqual(done.stdout, "[c0] handlers: right\n", done.stderr)
         # What orders accesses, and what is of registers alone.
         self.build("#include <stdio.h>\nint main(void) { int a = 1, b = 2;\n"
                    '__asm__ volatile("lock; addl $0, 0(%%rsp)" ::: "memory", "cc"); __asm__ volatile("mfence; rep; nop" ::: "memory");\n'
                    '__asm__("xchgl %0, %1" : "+r"(a), "+r"(b)); printf("%d %d\\n", a, b); return 0; }\n')
         self.assertEqual(live(2, "./a", folder=self.folder).stdout, "[c0] 2 1\n")
+
+    def test_inline_assembly_that_may_wait_or_hides_its_address_is_refused_with_its_place(self):
+        if not PLUGIN.exists():
+            self.skipTest("this build has no compiler plug-in")
+        jumps, hidden = "which may jump back,", "of memory that is no operand"
+        for code, name, why in ((r'"1:\tLOCK\n\tdecl %0\n\tjs 1b" : "+m"(word) :: "memory"', "lock decl", jumps),
+                                (r'"lock btsl $1, %0\n\tjc wait" : "+m"(word) :: "memory"', "lock btsl", jumps),
+                                ('"xchg %0, (%%rcx)" : "+r"(r) : "c"(&word) : "memory"', "xchg", hidden),
+                                ('"xchg %0, (%1,%2)" : "+r"(r) : "r"(&word), "r"(0L) : "memory"', "xchg", hidden),
+                                ('"lock; incl word(%%rip)" ::: "memory"', "lock incl", hidden),
+                                ('"lock; incl %0; lock; incl %1" : "+m"(word), "+m"(other)', "lock incl", hidden)):
+            for level in ("-O0", "-O2"):
+                with self.subTest(code=code, level=level):
+                    wrong = self.build(f"int word, other;\nint main(void) {{ int r = 1;\n__asm__ volatile({code});\nreturn r; }}\n", level,
+                                       expect=1)
+                    self.assertRegex(wrong.stderr, rf"a.c:3:\d+: error: inline assembly with .{name}., {why} is atomic in one cluster alone")
 
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for body, main, text in (

@@ -87,6 +87,13 @@ class Simulated(unittest.TestCase):
         done, _ = self.simulate(machine=(3, 2), options=["--protocol", "lazy"])
         self.assertEqual(done.stdout, "volatiles: 24 counted, 0 wrong\n")
 
+    def test_atomic_instructions_of_inline_assembly(self):
+        self.assertEqual(self.compare(FOLDER / "assembly.c", strict=False), "assembly: 800 800 800 800 2400 800 counted, 0 wrong\n")
+        done, _ = self.simulate(machine=(3, 2), options=["--protocol", "lazy"])
+        self.assertEqual(done.stdout, "assembly: 800 800 800 800 2400 800 counted, 0 wrong\n")
+        done, _ = self.simulate("signals", machine=(2, 1))
+        self.assertEqual(done.stdout, "handlers: right\n")
+
     def test_what_was_written_before_a_volatile_variable_is_seen_with_it(self):
         self.build(FOLDER / "flags.c", native=False)
         for machine, protocol, seed in itertools.product(((3, 2), (5, 1)), ("eager", "lazy"), range(1, 5)):
