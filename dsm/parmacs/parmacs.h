@@ -22,6 +22,9 @@
 #include <stdlib.h>
 #include <sys/time.h>
 #include <unistd.h>
+
+#include "dsm/parmacs/types.h"
+
 #if !defined(__cplusplus) && !defined(PAGE_SIZE)
 #define PAGE_SIZE 4096
 #endif
@@ -29,31 +32,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-typedef struct braid_parmacs_object {
-  const void* name;  /* of a private one */
-  const void* place; /* where it was initialised */
-} braid_parmacs_object;
-typedef struct braid_parmacs_lock {
-  braid_parmacs_object object;
-} braid_parmacs_lock;
-typedef struct braid_parmacs_pause {
-  braid_parmacs_object object;
-} braid_parmacs_pause;
-typedef struct braid_parmacs_semaphore {
-  braid_parmacs_object object;
-} braid_parmacs_semaphore;
-typedef struct braid_parmacs_condition {
-  braid_parmacs_object object;
-} braid_parmacs_condition;
-typedef struct braid_parmacs_barrier {
-  braid_parmacs_object object;
-  unsigned number; /* among the machine's own; 0: it has none of them */
-} braid_parmacs_barrier;
-typedef struct braid_parmacs_subscripts {
-  unsigned number; /* of its counter */
-  braid_parmacs_barrier barrier;
-} braid_parmacs_subscripts;
 
 /* CREATE(function): a new process. */
 void braid_parmacs_create(void (*function)(void));

@@ -214,6 +214,28 @@ exit(atoi(v[1])); }
         (headers / "main.C").write_text("include(fifth.h)\n")
         self.assertIn("cannot open `fifth.h'", self.build(*names, "-o", "a", expect=65).stderr)
 
+    def test_headers_before_main_env_may_declare_objects(self):
+        (self.folder / "parts.H").write_text("struct parts { LOCKDEC(l) ALOCKDEC(a, 2) BARDEC(b) GSDEC(g) PAUSEDEC(p) EVENTDEC(e)\n"
+                                             "SEMADEC(s) CONDVARDEC(c); int ready; };\nextern struct parts* parts;\n")
+        (self.folder / "other.C").write_text('#include "parts.h"\nEXTERN_ENV\nvoid f(void) { LOCK(parts->l) parts->ready = 1;\n'
+                                             "CONDVARSIGNAL(parts->c) UNLOCK(parts->l) BARRIER(parts->b, 2) }\n")
+        # What the program says of the system's headers before the first of them counts.
+        (self.folder / "main.C").write_text("#define _GNU_SOURCE\n#include <string.h>\n#include \"parts.h\"\nMAIN_ENV\n"
+                                            "struct parts* parts;\nvoid f(void);\nint main() {\n"
+                                            "parts = (struct parts*)G_MALLOC(sizeof *parts)\nLOCKINIT(parts->l) BARINIT(parts->b, 2)\n"
+                                            "CONDVARINIT(parts->c)\nCREATE(f)\nLOCK(parts->l)\n"
+                                            "while (!parts->ready) CONDVARWAIT(parts->c, parts->l)\n"
+                                            'UNLOCK(parts->l) BARRIER(parts->b, 2)\nreturn strchrnul("ready", 0)[0]; }\n')
+        words = ("-Werror=implicit-function-declaration", "-o")
+        self.build("main.C", "other.C", "parts.H", *words, "a")
+        # As makefiles do it.
+        macros = self.build("--m4-file").stdout.strip()
+        for name in ("main.C", "other.C", "parts.H"):
+            (self.folder / (name[:-1] + name[-1].lower())).write_text(run("m4", macros, name, folder=self.folder).stdout)
+        run(BIN / "braid-cc", "main.c", "other.c", *words, "b", folder=self.folder)
+        for program in ("./a", "./b"):
+            live(2, 1, program, folder=self.folder)
+
     def test_wrong_uses_end_the_run_with_the_reason(self):
         for macro, kind in (("LOCK", "lock"), ("SETPAUSE", "pause"), ("SEMAPOST", "semaphore"), ("CONDVARSIGNAL", "condition variable")):
             self.assertIn(f"{macro} was used on a {kind} that was not initialised",
