@@ -93,7 +93,7 @@ const char* constraint_of(tree link) {
 }
 
 bool is_in_memory(tree link) {
-  return std::strpbrk(constraint_of(link), "moV") != nullptr && !is_gimple_reg(TREE_VALUE(link));
+  return std::strpbrk(constraint_of(link), "moVgX") != nullptr && !is_gimple_reg(TREE_VALUE(link));
 }
 
 // What a register has when the assembly begins: an input, or the input that shares an output's register. NULL_TREE: nothing.

@@ -48,6 +48,12 @@ static int exchange(volatile int* word, int value) {
   __asm__ __volatile__("xchgl %0, %1" : "=r"(value), "=m"(*word) : "0"(value) : "memory");
   return value;
 }
+/* The operand may be in memory. */
+static int exchange_anywhere(volatile int* word, int value) {
+  int was;
+  __asm__ __volatile__("xchg%z0 %2, %0" : "=g"(*word), "=r"(was) : "1"(value) : "memory");
+  return was;
+}
 
 static void* work(void* argument) {
   unsigned own = 0;
@@ -58,7 +64,7 @@ static void* work(void* argument) {
     increase(&named);
     increase(&own);
     add_three(&quad);
-    while (exchange(&lock, 1)) sched_yield();
+    while (exchange_anywhere(&lock, 1)) sched_yield();
     ++with_lock;
     exchange(&lock, 0);
   }

@@ -341,6 +341,7 @@ class Pthreads(unittest.TestCase):
         jumps, hidden = "which may jump back,", "of memory that is no operand"
         for code, name, why in ((r'"1:\tLOCK\n\tdecl %0\n\tjs 1b" : "+m"(word) :: "memory"', "lock decl", jumps),
                                 (r'"lock btsl $1, %0\n\tjc wait" : "+m"(word) :: "memory"', "lock btsl", jumps),
+                                ('"1: xchg%z0 %1, %0; jc 1b" : "=g"(word), "+r"(r)', "xchg%z0", jumps),
                                 ('"xchg %0, (%%rcx)" : "+r"(r) : "c"(&word) : "memory"', "xchg", hidden),
                                 ('"xchg %0, (%1,%2)" : "+r"(r) : "r"(&word), "r"(0L) : "memory"', "xchg", hidden),
                                 ('"lock; incl word(%%rip)" ::: "memory"', "lock incl", hidden),
