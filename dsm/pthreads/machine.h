@@ -15,6 +15,7 @@
 //   atomics.cpp      atomic operations, and what volatile accesses call (compiler_plugin.cpp, of the programs)
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
+//   signal_waits.cpp  sigwait() and so on; of programs for simulation only
 //   folders.cpp      the working folder
 //   processors.cpp   how many there are, and on which a thread runs
 //   refused.cpp      what is refused by name
@@ -92,6 +93,7 @@ struct Thread {  // pthread_t is its address
   bool done;
   bool joined;       // somebody waits for it
   sigset_t blocked;  // signals, when it begins
+  sigset_t sent;     // signals to it that it has not taken yet; in simulation
   std::array<char, 16> name;
 };
 
@@ -274,6 +276,8 @@ class HeldSignals {
  private:
   sigset_t before_{};
 };
+// Of this process: handlers that were called, or will be as soon as a thread leaves the runtime.
+inline constinit volatile unsigned signals_delivered = 0;
 // In a live run: starts the compute node of this cluster that runs those that interrupt the runtime; the machine was started (threads.cpp).
 void start_to_serve_signals();
 // What it does, on the stack in shared memory, until the process ends.

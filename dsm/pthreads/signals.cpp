@@ -54,6 +54,7 @@ bool interrupts_runtime(const void* context) {
 }
 
 void deliver(int number, siginfo_t* info, void* context) {
+  signals_delivered = signals_delivered + 1;
   const Handler handler = actions[static_cast<std::size_t>(number)].sa_sigaction;
   if (!interrupts_runtime(context)) return handler(number, info, context);
   const int before = errno;

@@ -494,6 +494,7 @@ Thread* create(const Request& request) {
     fresh.argument = request.argument;
     fresh.detached = request.detached;
     fresh.blocked = request.blocked;
+    ::sigemptyset(&fresh.sent);
     fresh.stack_bytes = request.stack_bytes;
     fresh.used = true;
     if (!choose_place(all, fresh, request.cluster)) fail_for_full_machine(request);
@@ -608,16 +609,26 @@ int kill_here(const Thread& thread, int number) {
   }
 }
 
+// In simulation, where all threads of a cluster are one of the system: the thread takes the signal when it waits for it (signal_waits.cpp).
+void leave_signal(Thread& thread, int number) {
+  sigset_t blocked;
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+  if (::sigismember(&blocked, number) == 0)
+    refuse(
+        "pthread_kill() in simulation, of a signal that is not blocked,",
+        "the threads of a cluster are one of the system; let the thread look at a flag or wait for a semaphore, or block the signal in "
+        "main() and wait for it by sigwait()");
+  const Guard guard(kThreadsLock);
+  ::sigaddset(&thread.sent, number);
+}
+
 // An error number; or kill_here() is next. 0: the thread has ended, or is there.
 constexpr int kNext = -1;
-int before_kill(const Thread* thread, int number, bool in_handler) {
+int before_kill(Thread* thread, int number, bool in_handler) {
   if (thread == nullptr || !thread->used) return ESRCH;
   if (number < 0 || number >= NSIG) return EINVAL;
   if (number == 0 || has_ended(*thread)) return 0;
-  if (!thread_host::starts_threads())
-    refuse(
-        "pthread_kill() in simulation",
-        "the threads of a cluster are one of the system; let the thread look at a flag or wait for a semaphore");
+  if (!thread_host::starts_threads() && started()) return leave_signal(*thread, number), 0;
   if (in_handler && home_of_thread(*thread) != kHere)
     refuse("pthread_kill() of a thread of another cluster, by a handler of a signal,",
            "let a thread call it");
@@ -787,7 +798,7 @@ int WRAPPED(pthread_timedjoin_np)(pthread_t name, void** result, const timespec*
 }
 
 int WRAPPED(pthread_kill)(pthread_t name, int number) {
-  const Thread* const thread = thread_of(name);
+  Thread* const thread = thread_of(name);
   const bool in_handler = !on_shared_stack();
   const int early = on_private([=] { return before_kill(thread, number, in_handler); });
   if (early != kNext) return early;

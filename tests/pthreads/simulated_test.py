@@ -105,6 +105,9 @@ class Simulated(unittest.TestCase):
     def test_the_cxx_library(self):
         self.assertEqual(self.compare(FOLDER / "cxx.cpp"), "cxx: 0 wrong\n")
 
+    def test_waits_for_signals_of_other_threads(self):
+        self.assertEqual(self.compare(FOLDER / "signal_waits.c", machines=((1, 5), (2, 2), (4, 1))), "signal waits: 0 wrong\n")
+
     def test_a_thread_for_each_processor_beside_main(self):
         self.build(FOLDER / "processors.c", native=False)
         for machine, processors in (((1, 2), 1), ((2, 1), 1), ((2, 2), 3), ((16, 4), 63)):
@@ -255,7 +258,7 @@ class Simulated(unittest.TestCase):
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_cancel(*t);", 70,
                  r"pthread_cancel\(\) in main at a\.c:\d+ is not available with --pthreads"),
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_kill(*t, 10);", 70,
-                 r"pthread_kill\(\) in simulation in main at a\.c:\d+ is not available with --pthreads: .*; let the thread look at a flag"),
+                 r"pthread_kill\(\) in simulation, of a signal that is not blocked, in main at a\.c:\d+ is not available with --pthreads: .*; let the thread look at a flag"),
                 ("pthread_join(pthread_self(), 0); pthread_mutex_unlock(&mutex);",
                  "pthread_mutex_lock(&mutex); pthread_create(t, 0, f, 0); pthread_join(*t, 0);", 70,
                  r"in f at a\.c:\d+: another thread than the calling one has this mutex")):
