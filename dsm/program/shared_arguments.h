@@ -86,6 +86,38 @@ class Room {
   std::unique_ptr<char[]> memory_;
 };
 
+// Room for a few copies of this process, all of one size. Any thread, in handlers of signals, too.
+inline constexpr std::size_t kSlotBytes = 512;
+void* take_slot();  // nullptr: all are taken
+void give_slot(void* slot);
+
+// Room for a T in private memory. It is in the object, but for calls of threads whose stack is shared memory: while such a
+// call waits, another cluster may take the page away.
+template <class T>
+class Unshared {
+ public:
+  static_assert(sizeof(T) <= kSlotBytes);
+  Unshared() = default;
+  ~Unshared() {
+    if (slot_ != nullptr) give_slot(slot_);
+  }
+  Unshared(const Unshared&) = delete;
+  Unshared& operator=(const Unshared&) = delete;
+  // Once, before get().
+  T* make() {
+    if (is_shared(&own_)) slot_ = take_slot();
+    return get();
+  }
+  T* get() { return slot_ != nullptr ? static_cast<T*>(slot_) : &own_; }
+  const T* get() const { return slot_ != nullptr ? static_cast<const T*>(slot_) : &own_; }
+  T& operator*() { return *get(); }
+  T* operator->() { return get(); }
+
+ private:
+  void* slot_ = nullptr;
+  T own_;
+};
+
 // --- Arguments
 
 // A value that the kernel reads. Stands where the C library takes its address; nullptr stays.
@@ -94,16 +126,15 @@ class Given {
  public:
   explicit Given(const T* theirs) : given_(theirs) {
     if (!is_shared(theirs)) return;
-    copy_ = *theirs;
-    given_ = &copy_;
+    T* const copy = copy_.make();
+    *copy = *theirs;
+    given_ = copy;
   }
-  Given(const Given&) = delete;
-  Given& operator=(const Given&) = delete;
   operator const T*() const { return given_; }  // NOLINT
 
  private:
   const T* given_;
-  T copy_;
+  Unshared<T> copy_;
 };
 
 // A value that the kernel writes, and may read.
@@ -111,19 +142,19 @@ template <class T>
 class Changed {
  public:
   explicit Changed(T* theirs) : theirs_(theirs), is_copied_(is_shared(theirs)) {
-    if (is_copied_) copy_ = *theirs;
+    if (is_copied_) *copy_.make() = *theirs;
   }
   ~Changed() {
-    if (is_copied_) *theirs_ = copy_;
+    if (is_copied_) *theirs_ = *copy_;
   }
   Changed(const Changed&) = delete;
   Changed& operator=(const Changed&) = delete;
-  operator T*() { return is_copied_ ? &copy_ : theirs_; }  // NOLINT
+  operator T*() { return is_copied_ ? copy_.get() : theirs_; }  // NOLINT
 
  private:
   T* theirs_;
   bool is_copied_;
-  T copy_;
+  Unshared<T> copy_;
 };
 
 // So many bytes that the kernel reads, of an array or of what has no type here. is_there() is false if there is no
@@ -132,11 +163,11 @@ class GivenBytes {
  public:
   GivenBytes(const void* theirs, std::size_t bytes) : theirs_(theirs), bytes_(bytes) {
     if (!is_shared(theirs)) return;
-    if (bytes > sizeof few_) {
+    if (bytes > sizeof *few_) {
       many_.reset(bytes <= Room::kMostBytes ? new (std::nothrow) char[bytes] : nullptr);
       if (many_ == nullptr) errno = ENOMEM;
     }
-    copy_ = bytes > sizeof few_ ? many_.get() : few_;
+    copy_ = bytes > sizeof *few_ ? many_.get() : few_.make()->bytes;
     if (copy_ != nullptr) ::memcpy(copy_, theirs, bytes);
     is_there_ = copy_ != nullptr;
   }
@@ -155,7 +186,10 @@ class GivenBytes {
   bool is_there_ = true;
 
  private:
-  alignas(std::max_align_t) char few_[256];
+  struct Few {
+    alignas(std::max_align_t) char bytes[256];
+  };
+  Unshared<Few> few_;
   std::unique_ptr<char[]> many_;
 };
 

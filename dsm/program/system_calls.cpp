@@ -205,8 +205,9 @@ ssize_t preadv2_parts(int fd, Parts parts, off_t offset, int flags) {
   return take(
       parts,
       [&](char* to, std::size_t bytes, std::size_t taken) {
-        const iovec part{to, bytes};
-        return original().preadv2(fd, &part, 1, offset < 0 ? offset : offset + static_cast<off_t>(taken),
+        Unshared<iovec> part;
+        *part.make() = {to, bytes};
+        return original().preadv2(fd, part.get(), 1, offset < 0 ? offset : offset + static_cast<off_t>(taken),
                                   flags);
       },
       [&] { return offset >= 0 || has_more(fd); });
@@ -251,8 +252,10 @@ ssize_t pwrite_parts(int fd, Parts parts, off_t offset) {
 
 ssize_t pwritev2_parts(int fd, Parts parts, off_t offset, int flags) {
   return give(parts, [&](const char* from, std::size_t bytes, std::size_t given) {
-    const iovec part{const_cast<char*>(from), bytes};
-    return original().pwritev2(fd, &part, 1, offset < 0 ? offset : offset + static_cast<off_t>(given), flags);
+    Unshared<iovec> part;
+    *part.make() = {const_cast<char*>(from), bytes};
+    return original().pwritev2(fd, part.get(), 1, offset < 0 ? offset : offset + static_cast<off_t>(given),
+                               flags);
   });
 }
 
@@ -306,42 +309,46 @@ std::size_t fwrite_shared(Call* call, const void* buffer, std::size_t size, std:
 class Header {
  public:
   // `all`: the parts' bytes, private.
-  Header(const msghdr& theirs, std::span<char> all)
-      : header_(theirs), part_{all.data(), all.size()}, control_(theirs.msg_controllen) {
-    header_.msg_iov = &part_;
-    header_.msg_iovlen = 1;
+  Header(const msghdr& theirs, std::span<char> all) : control_(theirs.msg_controllen) {
+    given_.make()->header = theirs;
+    given_->part = {all.data(), all.size()};
+    header().msg_iov = &given_->part;
+    header().msg_iovlen = 1;
     if (theirs.msg_name != nullptr) {
-      name_bytes_ = std::min<socklen_t>(theirs.msg_namelen, sizeof name_);
-      std::memcpy(&name_, theirs.msg_name, name_bytes_);
-      header_.msg_name = &name_;
-      header_.msg_namelen = name_bytes_;
+      name_bytes_ = std::min<socklen_t>(theirs.msg_namelen, sizeof given_->name);
+      std::memcpy(&given_->name, theirs.msg_name, name_bytes_);
+      header().msg_name = &given_->name;
+      header().msg_namelen = name_bytes_;
     }
     if (theirs.msg_control != nullptr && control_.is_there()) {
       std::memcpy(control_.data(), theirs.msg_control, control_.size());
-      header_.msg_control = control_.data();
-      header_.msg_controllen = control_.size();
+      header().msg_control = control_.data();
+      header().msg_controllen = control_.size();
     }
   }
-  Header(const Header&) = delete;
-  Header& operator=(const Header&) = delete;
 
   bool is_there() const { return control_.is_there(); }
-  msghdr* get() { return &header_; }
+  msghdr* get() { return &header(); }
   // Copies all that a receiving call has written, except for the parts.
   void copy_results_to(msghdr& theirs) {
     if (theirs.msg_name != nullptr)
-      std::memcpy(theirs.msg_name, &name_, std::min(name_bytes_, header_.msg_namelen));
+      std::memcpy(theirs.msg_name, &given_->name, std::min(name_bytes_, header().msg_namelen));
     if (theirs.msg_control != nullptr)
-      std::memcpy(theirs.msg_control, control_.data(), std::min(control_.size(), header_.msg_controllen));
-    theirs.msg_namelen = header_.msg_namelen;
-    theirs.msg_controllen = header_.msg_controllen;
-    theirs.msg_flags = header_.msg_flags;
+      std::memcpy(theirs.msg_control, control_.data(), std::min(control_.size(), header().msg_controllen));
+    theirs.msg_namelen = header().msg_namelen;
+    theirs.msg_controllen = header().msg_controllen;
+    theirs.msg_flags = header().msg_flags;
   }
 
  private:
-  msghdr header_;
-  iovec part_;
-  sockaddr_storage name_ = {};
+  struct ForKernel {
+    msghdr header;
+    iovec part;
+    sockaddr_storage name;
+  };
+  msghdr& header() { return given_->header; }
+
+  Unshared<ForKernel> given_;
   socklen_t name_bytes_ = 0;
   Room control_;
 };
@@ -414,6 +421,30 @@ bool is_shared(const volatile void* memory) {
   return in_heap(reinterpret_cast<std::uintptr_t>(memory), shared_pages.load(std::memory_order_relaxed));
 }
 
+namespace {
+
+// --- Slots of private memory
+
+constexpr std::size_t kSlots = 128;  // each of a cluster's threads has one or two calls at once
+using Slot = std::array<std::byte, kSlotBytes>;
+alignas(std::max_align_t) constinit std::array<Slot, kSlots> slots{};
+constinit std::array<std::atomic<bool>, kSlots> are_taken{};
+
+}  // namespace
+
+void* take_slot() {
+  for (std::size_t i = 0; i < kSlots; ++i)
+    if (!are_taken[i].load(std::memory_order_relaxed) &&
+        !are_taken[i].exchange(true, std::memory_order_acquire))
+      return slots[i].data();
+  return nullptr;
+}
+
+void give_slot(void* slot) {
+  const std::ptrdiff_t i = static_cast<Slot*>(slot) - slots.data();
+  are_taken[static_cast<std::size_t>(i)].store(false, std::memory_order_release);
+}
+
 std::vector<const char*> interposed_calls() {
   std::vector<const char*> all;
   for (const NamesOfCalls names :
@@ -466,18 +497,20 @@ ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) 
 ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* from, socklen_t* from_bytes) {
   if (!any_shared(buffer, from, from_bytes))
     return original().recvfrom(fd, buffer, bytes, flags, from, from_bytes);
-  sockaddr_storage address = {};
-  socklen_t address_bytes = from_bytes == nullptr ? 0 : *from_bytes;
-  const socklen_t address_room = std::min<socklen_t>(address_bytes, sizeof address);
-  address_bytes = address_room;
+  Unshared<sockaddr_storage> address;
+  address.make();
+  const socklen_t address_room =
+      from_bytes == nullptr ? 0 : std::min<socklen_t>(*from_bytes, sizeof *address);
+  Unshared<socklen_t> address_bytes;
+  *address_bytes.make() = address_room;
   const ssize_t n = receive_parts(OnePart(buffer, bytes).parts(), flags, [&](char* to, std::size_t wanted) {
     return original().recvfrom(fd, to, wanted, flags,
-                               from == nullptr ? nullptr : reinterpret_cast<sockaddr*>(&address),
-                               from == nullptr ? nullptr : &address_bytes);
+                               from == nullptr ? nullptr : reinterpret_cast<sockaddr*>(address.get()),
+                               from == nullptr ? nullptr : address_bytes.get());
   });
   if (n >= 0 && from != nullptr && from_bytes != nullptr) {
-    std::memcpy(from, &address, std::min(address_room, address_bytes));
-    *from_bytes = address_bytes;
+    std::memcpy(from, address.get(), std::min(address_room, *address_bytes));
+    *from_bytes = *address_bytes;
   }
   return n;
 }
@@ -521,11 +554,12 @@ ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags)
 ssize_t sendto(int fd, const void* buffer, std::size_t bytes, int flags, const sockaddr* to,
                socklen_t to_bytes) {
   if (!any_shared(buffer, to)) return original().sendto(fd, buffer, bytes, flags, to, to_bytes);
-  sockaddr_storage address = {};
-  if (to != nullptr) std::memcpy(&address, to, std::min<std::size_t>(to_bytes, sizeof address));
+  Unshared<sockaddr_storage> address;
+  if (to != nullptr) std::memcpy(address.make(), to, std::min<std::size_t>(to_bytes, sizeof *address));
   return give(OnePart(buffer, bytes).parts(), [&](const char* from, std::size_t offered, std::size_t) {
     return original().sendto(fd, from, offered, flags,
-                             to == nullptr ? nullptr : reinterpret_cast<const sockaddr*>(&address), to_bytes);
+                             to == nullptr ? nullptr : reinterpret_cast<const sockaddr*>(address.get()),
+                             to_bytes);
   });
 }
 ssize_t send(int fd, const void* buffer, std::size_t bytes, int flags) {

@@ -167,7 +167,7 @@ int close_pipe(FILE* stream) {
     }
   }
   if (original != stream) (void)::fclose(stream);
-  return ::pclose(original);
+  return on_private([=] { return ::pclose(original); });
 }
 
 // A piece of shared memory while it lives.
@@ -274,6 +274,10 @@ int WRAPPED(fclose)(FILE* stream) {
     close_begins(stream);
     return ::fclose(stream);
   });
+}
+// In these two the C library waits for the status of a process, into a variable of its own: not on a stack in shared memory.
+int WRAPPED(system)(const char* command) {
+  return on_private([=] { return ::system(command); });
 }
 int WRAPPED(pclose)(FILE* stream) {
   return at(home_of(stream, "pclose()"), "pclose()", [=] {

@@ -289,6 +289,18 @@ class Pthreads(unittest.TestCase):
             with self.subTest(clusters=clusters):
                 self.assertEqual(live(clusters, "./a", folder=self.folder, options=("--compute", "1")).stdout, "[c0] 0 1\n[c0] 1 1 1\n")
 
+    def test_calls_that_wait_on_a_stack_that_others_write(self):
+        self.build((FOLDER / "stack_calls.c").read_text(), "-D_GNU_SOURCE")
+        for clusters in (1, 2):
+            with self.subTest(clusters=clusters):
+                self.assertEqual(live(clusters, "./a", folder=self.folder, options=("--compute", "1")).stdout, "[c0] stack calls: 0 wrong, 20\n")
+
+    def test_waits_for_signals_of_other_threads(self):
+        self.build((FOLDER / "signal_waits.c").read_text())
+        for clusters in (1, 2, 4):
+            with self.subTest(clusters=clusters):
+                self.assertEqual(live(clusters, "./a", folder=self.folder, options=("--compute", "1")).stdout, "[c0] signal waits: 0 wrong\n")
+
     def test_main_comes_from_an_archive(self):
         (self.folder / "m.c").write_text('#include <stdio.h>\nint answer(void);\nint main(void) { printf("%d\\n", answer()); return 0; }\n')
         run(BIN / "braid-cc", "--pthreads", "-c", "m.c", folder=self.folder)
