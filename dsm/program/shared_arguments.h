@@ -57,6 +57,10 @@ NamesOfCalls name_calls();
 NamesOfCalls process_calls();
 NamesOfCalls refused_calls();
 
+// Called where a call that moves bytes has failed with EBADF: its name, and the descriptor. Set before main().
+using WhenNotOpen = void (*)(const char* call, int descriptor);
+inline constinit WhenNotOpen when_not_open = nullptr;
+
 // --- Shared memory
 
 // Whether the byte is in shared memory, or in globals that will be shared: a stream may keep what it is given now. False

@@ -423,6 +423,16 @@ bool is_shared(const volatile void* memory) {
 
 namespace {
 
+// What a call that moves bytes has returned.
+template <class Result>
+Result moved(const char* call, int fd, Result result) {
+  if (result < 0 && errno == EBADF && fd >= 0 && when_not_open != nullptr) {
+    when_not_open(call, fd);
+    errno = EBADF;
+  }
+  return result;
+}
+
 // --- Slots of private memory
 
 constexpr std::size_t kSlots = 128;  // each of a cluster's threads has one or two calls at once
@@ -472,31 +482,31 @@ using namespace braid::dsm;  // NOLINT
 extern "C" {
 
 ssize_t read(int fd, void* buffer, std::size_t bytes) {
-  if (!is_shared(buffer)) return original().read(fd, buffer, bytes);
-  return read_parts(fd, OnePart(buffer, bytes).parts());
+  if (!is_shared(buffer)) return moved("read()", fd, original().read(fd, buffer, bytes));
+  return moved("read()", fd, read_parts(fd, OnePart(buffer, bytes).parts()));
 }
 ssize_t pread(int fd, void* buffer, std::size_t bytes, off_t offset) {
-  if (!is_shared(buffer)) return original().pread(fd, buffer, bytes, offset);
-  return pread_parts(fd, OnePart(buffer, bytes).parts(), offset);
+  if (!is_shared(buffer)) return moved("pread()", fd, original().pread(fd, buffer, bytes, offset));
+  return moved("pread()", fd, pread_parts(fd, OnePart(buffer, bytes).parts(), offset));
 }
 ssize_t readv(int fd, const iovec* parts, int count) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return original().readv(fd, parts, count);
-  return read_parts(fd, {parts, static_cast<std::size_t>(count)});
+    return moved("readv()", fd, original().readv(fd, parts, count));
+  return moved("readv()", fd, read_parts(fd, {parts, static_cast<std::size_t>(count)}));
 }
 ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return original().preadv(fd, parts, count, offset);
-  return pread_parts(fd, {parts, static_cast<std::size_t>(count)}, offset);
+    return moved("preadv()", fd, original().preadv(fd, parts, count, offset));
+  return moved("preadv()", fd, pread_parts(fd, {parts, static_cast<std::size_t>(count)}, offset));
 }
 ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return original().preadv2(fd, parts, count, offset, flags);
-  return preadv2_parts(fd, {parts, static_cast<std::size_t>(count)}, offset, flags);
+    return moved("preadv2()", fd, original().preadv2(fd, parts, count, offset, flags));
+  return moved("preadv2()", fd, preadv2_parts(fd, {parts, static_cast<std::size_t>(count)}, offset, flags));
 }
 ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* from, socklen_t* from_bytes) {
   if (!any_shared(buffer, from, from_bytes))
-    return original().recvfrom(fd, buffer, bytes, flags, from, from_bytes);
+    return moved("recvfrom()", fd, original().recvfrom(fd, buffer, bytes, flags, from, from_bytes));
   Unshared<sockaddr_storage> address;
   address.make();
   const socklen_t address_room =
@@ -512,15 +522,16 @@ ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* f
     std::memcpy(from, address.get(), std::min(address_room, *address_bytes));
     *from_bytes = *address_bytes;
   }
-  return n;
+  return moved("recvfrom()", fd, n);
 }
 ssize_t recv(int fd, void* buffer, std::size_t bytes, int flags) {
   if (!is_shared(buffer)) return original().recv(fd, buffer, bytes, flags);
   return ::recvfrom(fd, buffer, bytes, flags, nullptr, nullptr);
 }
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
-  if (message == nullptr || !has_shared(message)) return original().recvmsg(fd, message, flags);
-  return receive_message(fd, message, flags);
+  if (message == nullptr || !has_shared(message))
+    return moved("recvmsg()", fd, original().recvmsg(fd, message, flags));
+  return moved("recvmsg()", fd, receive_message(fd, message, flags));
 }
 int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* timeout) {
   if (!are_shared(messages, count) && !is_shared(timeout))
@@ -529,27 +540,27 @@ int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* tim
 }
 
 ssize_t write(int fd, const void* buffer, std::size_t bytes) {
-  if (!is_shared(buffer)) return original().write(fd, buffer, bytes);
-  return write_parts(fd, OnePart(buffer, bytes).parts());
+  if (!is_shared(buffer)) return moved("write()", fd, original().write(fd, buffer, bytes));
+  return moved("write()", fd, write_parts(fd, OnePart(buffer, bytes).parts()));
 }
 ssize_t pwrite(int fd, const void* buffer, std::size_t bytes, off_t offset) {
-  if (!is_shared(buffer)) return original().pwrite(fd, buffer, bytes, offset);
-  return pwrite_parts(fd, OnePart(buffer, bytes).parts(), offset);
+  if (!is_shared(buffer)) return moved("pwrite()", fd, original().pwrite(fd, buffer, bytes, offset));
+  return moved("pwrite()", fd, pwrite_parts(fd, OnePart(buffer, bytes).parts(), offset));
 }
 ssize_t writev(int fd, const iovec* parts, int count) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return original().writev(fd, parts, count);
-  return write_parts(fd, {parts, static_cast<std::size_t>(count)});
+    return moved("writev()", fd, original().writev(fd, parts, count));
+  return moved("writev()", fd, write_parts(fd, {parts, static_cast<std::size_t>(count)}));
 }
 ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return original().pwritev(fd, parts, count, offset);
-  return pwrite_parts(fd, {parts, static_cast<std::size_t>(count)}, offset);
+    return moved("pwritev()", fd, original().pwritev(fd, parts, count, offset));
+  return moved("pwritev()", fd, pwrite_parts(fd, {parts, static_cast<std::size_t>(count)}, offset));
 }
 ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return original().pwritev2(fd, parts, count, offset, flags);
-  return pwritev2_parts(fd, {parts, static_cast<std::size_t>(count)}, offset, flags);
+    return moved("pwritev2()", fd, original().pwritev2(fd, parts, count, offset, flags));
+  return moved("pwritev2()", fd, pwritev2_parts(fd, {parts, static_cast<std::size_t>(count)}, offset, flags));
 }
 ssize_t sendto(int fd, const void* buffer, std::size_t bytes, int flags, const sockaddr* to,
                socklen_t to_bytes) {
@@ -567,8 +578,9 @@ ssize_t send(int fd, const void* buffer, std::size_t bytes, int flags) {
   return ::sendto(fd, buffer, bytes, flags, nullptr, 0);
 }
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
-  if (message == nullptr || !has_shared(message)) return original().sendmsg(fd, message, flags);
-  return send_message(fd, message, flags);
+  if (message == nullptr || !has_shared(message))
+    return moved("sendmsg()", fd, original().sendmsg(fd, message, flags));
+  return moved("sendmsg()", fd, send_message(fd, message, flags));
 }
 int sendmmsg(int fd, mmsghdr* messages, unsigned count, int flags) {
   if (!are_shared(messages, count)) return original().sendmmsg(fd, messages, count, flags);

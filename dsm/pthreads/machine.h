@@ -16,6 +16,7 @@
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
 //   signal_waits.cpp  sigwait() and so on; of programs for simulation only
+//   descriptors.cpp  descriptors of other clusters
 //   folders.cpp      the working folder
 //   processors.cpp   how many there are, and on which a thread runs
 //   refused.cpp      what is refused by name

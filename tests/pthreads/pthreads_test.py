@@ -289,6 +289,15 @@ class Pthreads(unittest.TestCase):
             with self.subTest(clusters=clusters):
                 self.assertEqual(live(clusters, "./a", folder=self.folder, options=("--compute", "1")).stdout, "[c0] 0 1\n[c0] 1 1 1\n")
 
+    def test_a_descriptor_of_another_cluster_is_named(self):
+        before = "#include <errno.h>\n#include <fcntl.h>\nstatic int in = -1; static void* g(void* p) { return p; }"
+        main = 'pthread_create(&name, 0, g, 0); pthread_join(name, 0); in = open("a.c", O_RDONLY);'
+        call = "char byte; if (read(in, &byte, 1) == -1 && errno == EBADF) number = 1;"
+        done = self.run_thread(call, main, before=before, expect=70, options=("--compute", "1"))
+        self.assertRegex(done.stderr, r"read\(\) in f at a.c:\d+: descriptor \d+ is one of cluster 0, where a thread has opened it: open it before")
+        done = self.run_thread(call, main + " close(in);", before=before, options=("--compute", "1"), after='printf("%d\\n", number);')
+        self.assertEqual(done.stdout, "[c0] 1\n")
+
     def test_calls_that_wait_on_a_stack_that_others_write(self):
         self.build((FOLDER / "stack_calls.c").read_text(), "-D_GNU_SOURCE")
         for clusters in (1, 2):
