@@ -7,11 +7,13 @@
 // prefix lock, and xchg with memory, which has it always. A statement with one has a call on each side (atomics.cpp), which take
 // and free the lock of the address. It is refused where the address cannot be told, and where it may wait for others by a loop,
 // for they need the lock. Code often orders its accesses by one whose operand is the top of the stack; that stays.
+// A volatile statement that only moves a number from or to memory is as a volatile access.
 //
 // Threads wait for volatile variables that others write. Calls (atomics.cpp, dsm/parmacs/volatiles.cpp) see to it that the one comes to see the other, and
 // what was written before it: a write of a number or a pointer becomes a call, a read of one has a call behind it, and any other
 // volatile access has one on each side.
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -176,6 +178,28 @@ bool may_repeat(const std::vector<std::string>& instructions) {
   });
 }
 
+enum class Move { kNone, kLoad, kStore };
+
+// Of a volatile statement that moves one operand, or a constant, to another.
+Move move_of(const gasm* assembly, LockedMemory* memory) {
+  using Is = LockedMemory::Is;
+  const std::vector<std::string> all = instructions_of(gimple_asm_string(assembly));
+  if (all.size() != 1 || !gimple_asm_volatile_p(assembly) || all[0].find("%%") != std::string::npos)
+    return Move::kNone;
+  constexpr std::array<std::string_view, 5> kMoves = {"mov", "movb", "movw", "movl", "movq"};
+  const std::string_view operands = after_first_word(all[0]);
+  const std::size_t comma = operands.find_last_of(',');
+  if (std::find(kMoves.begin(), kMoves.end(), first_word(all[0])) == kMoves.end() ||
+      comma == std::string_view::npos)
+    return Move::kNone;
+  const auto is_told = [&](std::string_view text) {
+    *memory = memory_of(assembly, text);
+    return memory->is == Is::kOperand || memory->is == Is::kAtRegister;
+  };
+  if (is_told(operands.substr(comma + 1))) return Move::kStore;
+  return is_told(operands.substr(0, comma)) ? Move::kLoad : Move::kNone;
+}
+
 struct AtomicAssembly {
   std::string name;  // of the first such instruction; empty: there is none
   LockedMemory memory;
@@ -245,7 +269,14 @@ class LockAtomicAssembly final : public gimple_opt_pass {
         gasm* const assembly = dyn_cast<gasm*>(gsi_stmt(at));
         if (assembly == nullptr) continue;
         const AtomicAssembly found = atomic_assembly_of(assembly);
-        if (found.name.empty()) continue;
+        if (found.name.empty()) {
+          LockedMemory memory;
+          if (const Move move = move_of(assembly, &memory); move == Move::kStore)
+            lock(at, assembly, memory);
+          else if (move == Move::kLoad)
+            tell_load(at, assembly, memory);
+          continue;
+        }
         if (found.repeats || gimple_asm_nlabels(assembly) > 0)
           refuse(assembly, found.name, "which may jump back,");
         else if (found.memory.is == LockedMemory::Is::kUnknown)
@@ -266,9 +297,7 @@ class LockAtomicAssembly final : public gimple_opt_pass {
         name.c_str(), why);
   }
 
-  // Leaves the iterator at the last statement of what it makes.
-  static void lock(gimple_stmt_iterator& at, gasm* assembly, const LockedMemory& memory) {
-    gimple_seq before = NULL, after = NULL;
+  static tree address_of(const gasm* assembly, const LockedMemory& memory, gimple_seq& statements) {
     tree address;
     if (memory.is == LockedMemory::Is::kOperand) {
       tree const object = TREE_VALUE(operand_link(assembly, memory.operand));
@@ -279,7 +308,13 @@ class LockAtomicAssembly final : public gimple_opt_pass {
                       fold_convert(ptr_type_node, unshare_expr(value_at_begin(assembly, memory.operand))),
                       build_int_cst(sizetype, memory.displacement));
     }
-    address = as_operand(fold_convert(ptr_type_node, address), before);
+    return as_operand(fold_convert(ptr_type_node, address), statements);
+  }
+
+  // Both leave the iterator at the last statement of what they make.
+  static void lock(gimple_stmt_iterator& at, gasm* assembly, const LockedMemory& memory) {
+    gimple_seq before = NULL, after = NULL;
+    tree const address = address_of(assembly, memory, before);
     for (const auto& [name, statements] :
          {std::pair{"braid_assembly_begin", &before}, std::pair{"braid_assembly_end", &after}})
       add_call(assembly, *statements,
@@ -289,6 +324,24 @@ class LockAtomicAssembly final : public gimple_opt_pass {
     gsi_insert_seq_before(&at, before, GSI_SAME_STMT);
     gasm* const kept = with_memory_clobber(assembly);
     gsi_replace(&at, kept, true);
+    gsi_insert_seq_after(&at, after, GSI_CONTINUE_LINKING);
+  }
+
+  static void tell_load(gimple_stmt_iterator& at, gasm* assembly, const LockedMemory& memory) {
+    if (gimple_asm_noutputs(assembly) != 1) return;
+    tree const loaded = TREE_VALUE(gimple_asm_output_op(assembly, 0));
+    if (!is_gimple_reg(loaded) || (!INTEGRAL_TYPE_P(TREE_TYPE(loaded)) && !POINTER_TYPE_P(TREE_TYPE(loaded))))
+      return;
+    gimple_seq before = NULL, after = NULL;
+    tree const address = address_of(assembly, memory, before);
+    tree const value = as_operand(fold_convert(uint64_type_node, loaded), after);
+    add_call(assembly, after,
+             gimple_build_call(
+                 declared("braid_volatile_read", build_function_type_list(void_type_node, ptr_type_node,
+                                                                          uint64_type_node, NULL_TREE)),
+                 2, address, value));
+    gsi_insert_seq_before(&at, before, GSI_SAME_STMT);
+    gsi_replace(&at, with_memory_clobber(assembly), true);
     gsi_insert_seq_after(&at, after, GSI_CONTINUE_LINKING);
   }
 

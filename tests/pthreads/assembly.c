@@ -1,5 +1,5 @@
-/* Atomic instructions of inline assembly: counters, a compare and swap, a spin lock, and with an argument handlers of a timer's signals
-   that use the same words. */
+/* Atomic instructions of inline assembly: counters, a compare and swap, a spin lock; threads that take turns by instructions that only
+   move; and with an argument handlers of a timer's signals that use the same words. */
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -55,6 +55,29 @@ static int exchange_anywhere(volatile int* word, int value) {
   return was;
 }
 
+static unsigned load(const unsigned* word) {
+  unsigned is;
+  __asm__ __volatile__("movl %1, %0" : "=r"(is) : "m"(*word) : "memory");
+  return is;
+}
+static void store(unsigned* word, unsigned is) {
+  __asm__ __volatile__("movl %1, (%0)" : : "r"(word), "ir"(is) : "memory");
+}
+static unsigned turn, stop;
+static int turns;
+static void* take_turns(void* argument) {
+  const unsigned own = (unsigned)(long)argument;
+  for (int i = 0; i < 20; ++i) {
+    while (load(&turn) % kThreads != own) {
+    }
+    ++turns;
+    store(&turn, load(&turn) + 1);
+  }
+  while (load(&stop) == 0) {
+  }
+  return 0;
+}
+
 static void* work(void* argument) {
   unsigned own = 0;
   for (int i = 0; i < kRounds; ++i) {
@@ -107,6 +130,12 @@ int main(int argc, char** argv) {
   for (int i = 0; i < kThreads; ++i) pthread_create(threads + i, 0, work, 0);
   for (int i = 0; i < kThreads; ++i) pthread_join(threads[i], 0);
   for (int i = 0; i < kThreads * kRounds; ++i) wrong += last[i] != 1;
+  for (long i = 0; i < kThreads; ++i) pthread_create(threads + i, 0, take_turns, (void*)i);
+  while (load(&turn) != kThreads * 20) {
+  }
+  wrong += turns != kThreads * 20;
+  store(&stop, 1);
+  for (int i = 0; i < kThreads; ++i) pthread_join(threads[i], 0);
   printf("assembly: %u %u %u %u %llu %d counted, %d wrong\n", added, table[3], swapped, named, quad,
          with_lock, wrong);
   return 0;
