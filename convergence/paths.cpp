@@ -45,14 +45,17 @@ Paths::Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t s
     peers_.resize(std::max(peers_.size(), std::size_t{id.cluster.value()} + 1));
     Path path;
     path.id = id;
+    of_cluster_.resize(peers_.size());
+    of_cluster_[id.cluster.value()].push_back(static_cast<std::uint32_t>(paths_.size()));
     paths_.push_back(path);
   }
   for (Peer& peer : peers_) peer.association.own = prng_.next() | 1;  // never 0, which says "unknown"
 }
 
 Paths::Path* Paths::find(const PathId& id) {
-  const auto path = std::find_if(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id; });
-  return path == paths_.end() ? nullptr : &*path;
+  for (const std::uint32_t i : paths_to(id.cluster))
+    if (paths_[i].id == id) return &paths_[i];
+  return nullptr;
 }
 
 void Paths::reset(Path& path) {
@@ -70,17 +73,17 @@ void Paths::set_present(const PathId& id, bool present) {
 }
 
 bool Paths::alive(const PathId& id) const {
-  return std::any_of(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id && p.alive(); });
+  return std::ranges::any_of(paths_to(id.cluster),
+                             [&](std::uint32_t i) { return paths_[i].id == id && paths_[i].alive(); });
 }
 
 bool Paths::reachable(ClusterId cluster) const {
-  return std::any_of(paths_.begin(), paths_.end(),
-                     [&](const Path& p) { return p.id.cluster == cluster && p.alive(); });
+  return std::ranges::any_of(paths_to(cluster), [&](std::uint32_t i) { return paths_[i].alive(); });
 }
 
 ProxyId Paths::control_proxy(ClusterId cluster) const {
-  for (const Path& p : paths_)
-    if (p.id.cluster == cluster && p.alive()) return p.id.local;
+  for (const std::uint32_t i : paths_to(cluster))
+    if (paths_[i].alive()) return paths_[i].id.local;
   const auto running = std::find(stalled_.begin(), stalled_.end(), false);
   return ProxyId(static_cast<std::uint8_t>(running == stalled_.end() ? 0 : running - stalled_.begin()));
 }
@@ -117,10 +120,7 @@ void Paths::lose(ClusterId cluster, bool silent) {
     peer.next_retired = (peer.next_retired + 1) % peer.retired.size();
   }
   peer.association.peer = 0;
-  for (Path& path : paths_) {
-    if (path.id.cluster != cluster) continue;
-    reset(path);
-  }
+  for_each_to(cluster, [&](Path& path) { reset(path); });
   // Messages and commands that wait for it have become meaningless.
   std::erase_if(outgoing_, [&](const Outgoing& out) { return out.to == cluster; });
   std::erase_if(commands_, [&](const Command& c) { return cluster_of(c) == cluster; });
@@ -135,14 +135,17 @@ void Paths::lose(ClusterId cluster, bool silent) {
   ++stats_.peers_lost;
 }
 
-bool Paths::fencing() const {
-  return std::any_of(paths_.begin(), paths_.end(), [](const Path& p) { return p.state == State::kFencing; });
+bool Paths::fencing() {
+  may_be_fencing_ = may_be_fencing_ &&
+                    std::ranges::any_of(paths_, [](const Path& p) { return p.state == State::kFencing; });
+  return may_be_fencing_;
 }
 
 bool Paths::all_closed(ClusterId cluster) const {
   bool fencing = false;
-  for (const Path& path : paths_) {
-    if (path.id.cluster != cluster || !path.present) continue;
+  for (const std::uint32_t i : paths_to(cluster)) {
+    const Path& path = paths_[i];
+    if (!path.present) continue;
     if (path.state == State::kClosing) return false;
     if (path.state == State::kOpen && !stalled_[path.id.local.value()]) return false;
     fencing = fencing || path.state == State::kFencing;
@@ -177,26 +180,25 @@ void Paths::dead(const PathId& id) {
 // FO-1: a path is given up only for another one.
 void Paths::consider(ClusterId cluster) {
   if (!reachable(cluster)) return handshake_fenced(cluster);
-  for (Path& path : paths_) {
-    if (path.id.cluster != cluster) continue;
+  for_each_to(cluster, [&](Path& path) {
     if (path.state == State::kOpen && path.dead) close(path);
     if (path.state == State::kFencing && !path.told) {
       path.told = true;
       send_control(path, path.whichever ? ControlMessage::Kind::kFenceBefore : ControlMessage::Kind::kFence,
                    path.epoch);
     }
-  }
+  });
 }
 
 // FO-10
 void Paths::handshake_fenced(ClusterId cluster) {
-  for (Path& path : paths_) {
-    if (path.id.cluster != cluster || path.state != State::kFencing || path.handshaking ||
-        path.awaits_answer || stalled_[path.id.local.value()])
-      continue;
+  for_each_to(cluster, [&](Path& path) {
+    if (path.state != State::kFencing || path.handshaking || path.awaits_answer ||
+        stalled_[path.id.local.value()])
+      return;
     path.handshaking = true;
     command_handshake(path);
-  }
+  });
 }
 
 void Paths::command_handshake(const Path& path) {
@@ -244,7 +246,7 @@ void Paths::answer_all(Path& path) {
 // will be the next.
 void Paths::fence_whichever(Path& path) {
   path.awaits_answer = path.awaits_answer || (path.next_epoch != 0 && path.told);
-  path.state = State::kFencing;
+  begin_fencing(path);
   path.whichever = true;
   path.epoch = path.next_epoch = prng_.next() | 1;
   path.closed = 0;
@@ -274,7 +276,7 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
   } else if (path->handshaking) {
     fence_whichever(*path);
   } else {
-    path->state = State::kFencing;
+    begin_fencing(*path);
     path->epoch = epoch;
     path->closed = peer_epoch;
     path->up = path->dead = path->told = false;
@@ -284,10 +286,11 @@ void Paths::closed(const PathId& id, bool closed, std::uint64_t epoch, std::uint
 
 // The peer's message was about an incarnation that is gone here already, or its packets arrive again.
 void Paths::not_closed(Path& path) {
-  const std::deque<ControlMessage> others = std::exchange(path.fences, {});
+  const std::vector<ControlMessage> others = std::exchange(path.fences, {});
   path.dead = path.dead && path.asked;
   answer_all(path);
-  path.state = path.handshaking ? State::kFencing : State::kOpen;
+  path.state = State::kOpen;
+  if (path.handshaking) begin_fencing(path);
   if (path.handshaking && path.up) {  // the peer spoke meanwhile
     resume(path);
     path.up = true;

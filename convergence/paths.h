@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -139,7 +140,7 @@ class Paths {
   // others' paths. No message can be exchanged any more, not even one of a new incarnation.
   bool all_closed(ClusterId cluster) const;
   // Some path is closed at this end and not yet at the other. Otherwise all_closed() is false.
-  bool fencing() const;
+  bool fencing();
   // All paths have been closed for the peer death time: the peer is lost.
   void give_up(ClusterId cluster) { lose(cluster, true); }
 
@@ -185,7 +186,7 @@ class Paths {
     // While kClosing: the peer's fence that it is closed for, and others that arrived
     // meanwhile. All must be answered.
     std::optional<ControlMessage> asked;
-    std::deque<ControlMessage> fences;
+    std::vector<ControlMessage> fences;
     std::optional<std::uint32_t> last_before;  // serial of the last kFenceBefore
 
     bool alive() const { return state == State::kOpen && up; }
@@ -197,6 +198,19 @@ class Paths {
   };
 
   Path* find(const PathId& id);
+  // Calls use(path) for each path to the cluster.
+  template <class Use>
+  void for_each_to(ClusterId cluster, Use&& use) {
+    for (const std::uint32_t i : paths_to(cluster)) use(paths_[i]);
+  }
+  std::span<const std::uint32_t> paths_to(ClusterId cluster) const {
+    if (cluster.value() >= of_cluster_.size()) return {};
+    return of_cluster_[cluster.value()];
+  }
+  void begin_fencing(Path& path) {
+    path.state = State::kFencing;
+    may_be_fencing_ = true;
+  }
   void reset(Path& path);
   void consider(ClusterId cluster);
   void handshake_fenced(ClusterId cluster);
@@ -215,8 +229,10 @@ class Paths {
   bool is_retired(const Peer& peer, std::uint64_t incarnation) const;
 
   std::vector<Path> paths_;
-  std::vector<bool> stalled_;  // by local proxy
-  std::vector<Peer> peers_;    // by cluster, up to the last one to which there is a path
+  std::vector<std::vector<std::uint32_t>> of_cluster_;  // which of them lead to each cluster
+  bool may_be_fencing_ = false;                         // false: none is
+  std::vector<bool> stalled_;                           // by local proxy
+  std::vector<Peer> peers_;  // by cluster, up to the last one to which there is a path
   Prng prng_;
   std::deque<Command> commands_;
   std::deque<Outgoing> outgoing_;

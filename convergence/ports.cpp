@@ -58,7 +58,7 @@ Ports::Entry* Ports::allocate(Client client, std::uint32_t endpoint, std::uint32
 
 void Ports::free(Entry& entry) {
   resources_.give_back(entry.end.client, entry.end.endpoint, entry.end.grant, entry.end.window_bytes);
-  if (entry.state == State::kConnecting) --connecting_;
+  if (entry.state == State::kConnecting) stop_clock(entry);
   --with_.at(entry.end.peer.value());
   entry.state = State::kFree;
 }
@@ -104,13 +104,25 @@ void Ports::connect(Instant now, Client client, std::uint32_t serial, std::uint3
     return;
   }
   entry->state = State::kConnecting;
-  ++connecting_;
   entry->end.serial = serial;
   entry->end.protocol = protocol;
   entry->target = port;
   entry->nobody_listened = false;
   entry->deadline = now + timeout;
   ask(*entry);
+  start_clock(*entry);
+}
+
+Instant Ports::due(const Entry& entry) {
+  return entry.awaiting_answer ? entry.deadline : earlier(entry.retry, entry.deadline);
+}
+
+void Ports::start_clock(const Entry& entry) {
+  due_.emplace(due(entry), entry.end.port);
+}
+
+void Ports::stop_clock(const Entry& entry) {
+  CHECK_EQ(due_.erase({due(entry), entry.end.port}), 1u);
 }
 
 void Ports::ask(Entry& entry) {
@@ -177,9 +189,11 @@ void Ports::on_control(Instant now, ClusterId from, const ControlMessage& m) {
       if (!ours || entry->state != State::kConnecting) return;
       const auto refusal = static_cast<Refusal>(m.reason);
       if (refusal == Refusal::kNoListener && now + kRetry < entry->deadline) {
+        stop_clock(*entry);
         entry->awaiting_answer = false;
         entry->nobody_listened = true;
         entry->retry = now + kRetry;
+        start_clock(*entry);
       } else {
         refuse(*entry, refusal);
       }
@@ -202,8 +216,8 @@ void Ports::on_accept(Entry* entry, ClusterId from, const ControlMessage& m) {
     send(from, ControlMessage::Kind::kClose, m.destination, m.source, 0, true, Refusal::kTimeout);  // CN-4
     return;
   }
-  --connecting_;  // CN-1: our proxies know the port before the peer is told that it may send
-  entry->state = State::kOpen;
+  stop_clock(*entry);
+  entry->state = State::kOpen;  // CN-1: our proxies know the port before the peer is told that it may send
   entry->end.peer_port = m.source;
   entry->end.peer_window_bytes = m.window_bytes;
   events_.push_back({Event::Kind::kInstall, entry->end});
@@ -323,23 +337,20 @@ void Ports::peer_lost(ClusterId cluster) {
 
 // CN-2
 void Ports::on_timer(Instant now) {
-  for (Entry& entry : entries_) {
-    if (entry.state != State::kConnecting) continue;
-    if (entry.deadline <= now)
+  while (!due_.empty() && due_.begin()->first <= now) {
+    Entry& entry = *find(due_.begin()->second);
+    if (entry.deadline <= now) {
       refuse(entry, entry.nobody_listened ? Refusal::kNoListener : Refusal::kTimeout);
-    else if (!entry.awaiting_answer && entry.retry <= now)
+    } else {
+      stop_clock(entry);
       ask(entry);
+      start_clock(entry);
+    }
   }
 }
 
 Instant Ports::next_deadline() const {
-  Instant next = Instant::never();
-  if (connecting_ == 0) return next;
-  for (const Entry& entry : entries_) {
-    if (entry.state != State::kConnecting) continue;
-    next = earlier(next, entry.awaiting_answer ? entry.deadline : earlier(entry.retry, entry.deadline));
-  }
-  return next;
+  return due_.empty() ? Instant::never() : due_.begin()->first;
 }
 
 std::optional<Ports::Event> Ports::poll_event() {

@@ -19,6 +19,8 @@
 #include <deque>
 #include <map>
 #include <optional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -144,6 +146,10 @@ class Ports {
   void on_accept(Entry* entry, ClusterId from, const ControlMessage& message);
   void on_close(Entry& entry, const ControlMessage& message);
   void ask(Entry& entry);
+  // When something must be done about an end that is kConnecting. Its clock runs while it is, and stops before `due` changes.
+  static Instant due(const Entry& entry);
+  void start_clock(const Entry& entry);
+  void stop_clock(const Entry& entry);
 
   ClusterId self_;
   std::uint16_t clusters_;
@@ -151,7 +157,7 @@ class Ports {
   std::vector<Entry> entries_;
   std::uint32_t next_index_ = 1;
   std::map<std::uint16_t, std::uint32_t> with_;  // by peer: entries that are not free
-  std::uint32_t connecting_ = 0;                 // entries that wait for something with a deadline
+  std::set<std::pair<Instant, PortId>> due_;     // of entries that are kConnecting
   std::vector<Listener> listeners_;
   std::deque<Event> events_;
   std::deque<Outgoing> outgoing_;

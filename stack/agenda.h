@@ -31,6 +31,7 @@ class Agenda {
     std::uint64_t ready = 0;
     std::uint64_t finished = 0;
     std::uint64_t changed = 0;
+    Instant earliest = Instant::never();  // no later than the timer of any of them that is not ready
   };
 
   // One sub-connection's place. The agenda outlives it and stays where it is; a place has one Entry.
@@ -42,6 +43,8 @@ class Agenda {
     void set_due(Instant when) {
       due_ = when;
       *shared_due_ = when;
+      if (when >= word_->earliest) return;
+      word_->earliest = when;
       if (when < *earliest_) *earliest_ = when;
     }
     void set_ready() { word_->ready |= bit_; }
@@ -118,8 +121,9 @@ class Agenda {
   void take_finished(F&& f) {
     take(&Word::finished, f);
   }
-  void clear_changed() {
-    for (std::size_t w = 0; w < words_count_; ++w) words_[w].changed = 0;
+  template <class F>
+  void take_changed(F&& f) {
+    take(&Word::changed, f);
   }
 
   // No later than any timer that is still to run out or to be looked at; earlier ones cost a look.
@@ -151,14 +155,20 @@ class Agenda {
   }
 
   [[gnu::noinline]] void collect_due(Instant now) {
-    Instant earliest = Instant::never();
-    for (std::size_t i = 0; i < due_.size(); ++i) {
-      if (due_[i] <= now)
-        words_[i / 64].ready |= std::uint64_t{1} << (i % 64);
-      else
-        earliest = braid::earlier(earliest, due_[i]);
+    earliest_ = Instant::never();
+    for (std::size_t w = 0; w < words_count_; ++w) {
+      if (words_[w].earliest <= now) collect_due(now, words_[w], w * 64);
+      earliest_ = braid::earlier(earliest_, words_[w].earliest);
     }
-    earliest_ = earliest;
+  }
+  void collect_due(Instant now, Word& word, std::size_t first) {
+    word.earliest = Instant::never();
+    for (std::size_t i = first; i < std::min(first + 64, due_.size()); ++i) {
+      if (due_[i] <= now)
+        word.ready |= std::uint64_t{1} << (i % 64);
+      else
+        word.earliest = braid::earlier(word.earliest, due_[i]);
+    }
   }
 
   std::vector<Instant> due_;

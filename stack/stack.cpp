@@ -431,10 +431,13 @@ bool Stack::closed() const {
 }
 
 bool Stack::all_established() const {
-  for (std::size_t i = 0; i < sub_connections_.size(); ++i) {
+  const auto missing = [this](std::size_t i) {
     const RemoteStack& remote = remotes_[i].remote;
-    if (!remote.absent && !remote.names && !sub_connections_[i]->established()) return false;
-  }
+    return !remote.absent && !remote.names && !sub_connections_[i]->established();
+  };
+  if (last_missing_ < sub_connections_.size() && missing(last_missing_)) return false;
+  for (last_missing_ = 0; last_missing_ < sub_connections_.size(); ++last_missing_)
+    if (missing(last_missing_)) return false;
   return true;
 }
 

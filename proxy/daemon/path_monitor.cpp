@@ -36,8 +36,13 @@ PathMonitor::PathMonitor(stack::Stack& stack) : stack_(stack) {
     paths_.push_back(path);
     clusters = std::max(clusters, unsigned{remote.id.cluster.value()} + 1);
   }
-  reached_ = ClusterBits(clusters);
-  for (std::uint16_t cluster = 0; cluster < clusters; ++cluster) make_route(ClusterId(cluster));
+  reached_ = greeted_ = ClusterBits(clusters);
+  of_cluster_.resize(clusters);
+  for (std::uint32_t i = 0; i < paths_.size(); ++i) of_cluster_[paths_[i].id.cluster.value()].push_back(i);
+  for (std::uint16_t cluster = 0; cluster < clusters; ++cluster) {
+    make_route(ClusterId(cluster));
+    note_reached(ClusterId(cluster));
+  }
 }
 
 PathMonitor::Path* PathMonitor::find(const convergence::PathId& id) {
@@ -78,13 +83,37 @@ std::optional<PathMonitor::Decision> PathMonitor::poll() {
 // ---------------------------------------------------------------- watching
 
 void PathMonitor::watch(Instant now) {
-  reached_.clear();
-  for (Path& path : paths_) {
-    watch(now, path);
-    tell_unreachable(path);
-    tell_refused(path);
-    refused_peer_ = refused_peer_ || path.sub->refused_hash();
-    if (lives(*path.sub)) reached_.add(path.id.cluster);
+  for (Path& path : paths_) look_at(now, path);
+}
+
+void PathMonitor::watch_changed(Instant now) {
+  stack_.agenda().take_changed([&](std::size_t i) { look_at(now, paths_[i]); });
+}
+
+void PathMonitor::look_at(Instant now, Path& path) {
+  watch(now, path);
+  tell_unreachable(path);
+  tell_refused(path);
+  refused_peer_ = refused_peer_ || path.sub->refused_hash();
+  note_reached(path.id.cluster);
+}
+
+void PathMonitor::note_reached(ClusterId cluster) {
+  bool reached = false, greeted = false;
+  for (const std::uint32_t i : of_cluster_[cluster.value()]) {
+    const stack::SubConnection& sub = *paths_[i].sub;
+    reached = reached || lives(sub);
+    greeted = greeted || sub.state() == stack::SubConnection::State::kHandshake;
+  }
+  reached ? reached_.add(cluster) : reached_.remove(cluster);
+  greeted ? greeted_.add(cluster) : greeted_.remove(cluster);
+}
+
+void PathMonitor::recall(ClusterId cluster) {
+  for (const std::uint32_t i : of_cluster_[cluster.value()]) {
+    stack::SubConnection& sub = *paths_[i].sub;
+    if (sub.state() == stack::SubConnection::State::kHandshake && sub.has_unfinished())
+      send_again(sub.recall(), false);
   }
 }
 
@@ -166,6 +195,7 @@ void PathMonitor::obey(Instant now, const HandshakePath& c) {
 void PathMonitor::obey(Instant now, const ResumePath& c) {
   Path& path = at(c.path);
   if (!path.known || !std::exchange(path.waits, false)) return;
+  set_changed(path);
   if (is_fenced(*path.sub)) path.sub->reopen(now, c.incarnation, c.epoch);
   send_again(std::exchange(path.held, nullptr), true);
 }
@@ -233,6 +263,7 @@ void PathMonitor::obey(Instant now, const DrainCluster& c) {
     fail(std::exchange(path.held, nullptr));
     path.waits = true;
     path.sub->close(now);
+    set_changed(path);
   }
   make_route(c.cluster);
   decisions_.push_back(FailWaiting{c.cluster});

@@ -12,9 +12,11 @@
 // proxy's worker, like the stack whose sub-connections it fences, closes and reopens.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -72,15 +74,16 @@ class PathMonitor {
 
   // Looks at every path.
   void watch(Instant now);
-  // Takes back messages that wait for a peer that was never there, if `reachable(cluster)`: another proxy has a
-  // path.
-  template <class Reachable>
-  void recall_waiting(Reachable&& reachable) {
-    for (const Path& path : paths_) {
-      if (path.sub->state() != stack::SubConnection::State::kHandshake || !path.sub->has_unfinished())
-        continue;
-      if (reachable(path.id.cluster)) send_again(path.sub->recall(), false);
-    }
+  // Looks at those that have changed since this was called last.
+  void watch_changed(Instant now);
+  // Takes back messages that wait for a peer that was never there, where another proxy has a path: to the clusters of
+  // `reached(i)`, bits as word i of reached(). After watch() or watch_changed().
+  template <class Reached>
+  void recall_waiting(Reached&& reached) {
+    const std::span<const std::uint64_t> greeted = greeted_.words();
+    for (std::size_t i = 0; i < greeted.size(); ++i)
+      for (std::uint64_t left = greeted[i] != 0 ? greeted[i] & reached(i) : 0; left != 0; left &= left - 1)
+        recall(ClusterId(static_cast<std::uint16_t>(i * 64 + static_cast<unsigned>(std::countr_zero(left)))));
   }
   bool draining() const { return !drains_.empty(); }
   // Ends drains whose paths are closed, or whose time is over. `any_lent(cluster)`: other proxies still have
@@ -131,6 +134,11 @@ class PathMonitor {
   std::size_t index(const Path& path) const { return static_cast<std::size_t>(&path - paths_.data()); }
   void make_route(ClusterId cluster);
   void watch(Instant now, Path& path);
+  void look_at(Instant now, Path& path);
+  // What watch_changed() looks at next, though its sub-connection has not changed.
+  void set_changed(const Path& path) { stack_.agenda().entry(index(path)).set_changed(); }
+  void note_reached(ClusterId cluster);
+  void recall(ClusterId cluster);
   void tell_unreachable(Path& path);
   void tell_refused(Path& path);
   static void fence(Instant now, Path& path);
@@ -146,11 +154,13 @@ class PathMonitor {
 
   stack::Stack& stack_;
   Routes routes_;
-  std::vector<Path> paths_;  // beside the stack's sub-connections
+  std::vector<Path> paths_;                             // beside the stack's sub-connections
+  std::vector<std::vector<std::uint32_t>> of_cluster_;  // those to each cluster
   std::vector<Drain> drains_;
   std::vector<Decision> decisions_;
   std::size_t next_decision_ = 0;
   ClusterBits reached_;
+  ClusterBits greeted_;  // to which some path is in the handshake
   bool refused_peer_ = false;
 };
 

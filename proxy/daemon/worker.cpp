@@ -111,8 +111,8 @@ void Worker::end_unit(Instant now) {
   finish();
   if (paths_.draining()) end_drains(now);
   if (stack_.agenda().any_changed() || waiting_.any_stranded()) {
-    stack_.agenda().clear_changed();
-    watch_paths(now);
+    paths_.watch_changed(now);
+    take_changes();
     transmit_all(now);  // what was stranded, or taken back
   }
   if (channels_.awaited()) answer_awaited();
@@ -498,6 +498,10 @@ void Worker::retry_deferred() {
 
 void Worker::watch_paths(Instant now) {
   paths_.watch(now);
+  take_changes();
+}
+
+void Worker::take_changes() {
   carry_out_paths();
   if (paths_.refused_peer()) refused_peer_.store(true, std::memory_order_relaxed);
   if (const std::uint8_t other = stack_.other_version(); other != 0)
@@ -507,9 +511,10 @@ void Worker::watch_paths(Instant now) {
     std::atomic<std::uint64_t>& told = own_state_.reaches[i];
     if (reached[i] != told.load(std::memory_order_relaxed)) told.store(reached[i], std::memory_order_relaxed);
   }
-  paths_.recall_waiting([&](ClusterId cluster) {
-    return std::any_of(states_.begin(), states_.begin() + proxies(),
-                       [&](const ProxyState& state) { return state.reaches_cluster(cluster); });
+  paths_.recall_waiting([&](std::size_t word) {
+    std::uint64_t all = 0;
+    for (unsigned p = 0; p < proxies(); ++p) all |= states_[p].reaches[word].load(std::memory_order_relaxed);
+    return all;
   });
   carry_out_paths();
   if (waiting_.any_stranded()) waiting_.retry_stranded([&](Outgoing& message) { dispatch(message); });

@@ -258,6 +258,8 @@ class Worker {
 
   // --- paths
   void watch_paths(Instant now);
+  // Carries out what the paths that were looked at have led to.
+  void take_changes();
   void publish_own_counters();  // all but those that the kernel has to be asked for
   void end_drains(Instant now);
   void carry_out_paths();

@@ -140,11 +140,13 @@ TEST(Agenda, EntryThatFinishesMoreWhenItIsTakenIsTakenAgain) {
   EXPECT_EQ(times, 2);
 }
 
-TEST(Agenda, ChangesStayUntilTheyAreCleared) {
+TEST(Agenda, ChangesStayUntilTheyAreTaken) {
   Agenda agenda(65);
   agenda.entry(64).set_changed();
   EXPECT_TRUE(agenda.any_changed());
-  agenda.clear_changed();
+  std::vector<std::size_t> changed;
+  agenda.take_changed([&](std::size_t i) { changed.push_back(i); });
+  EXPECT_EQ(changed, std::vector<std::size_t>{64});
   EXPECT_FALSE(agenda.any_changed());
 }
 
