@@ -6,9 +6,11 @@
 // A proxy that takes over a lane takes the unfinished descriptors of the former proxy once more.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/check.h"
@@ -119,19 +121,20 @@ class MessageLog {
   // Records that the message begins at this position of the connection from one cluster to another.
   void place(ClusterId from, ClusterId to, Position position, Index i) {
     std::vector<Index>& at = at_[from.value() * clusters_ + to.value()];
-    if (at.empty()) at.assign(granules_, kNone);
+    if (at.empty()) at.assign(std::min(granules_, kFewGranules), kNone);
     entries_[i].position = position;
-    at[position.value() & (granules_ - 1)] = i;
+    while (at.size() < granules_ && has_another(at, slot_of(at, position), i)) make_room(at);
+    at[slot_of(at, position)] = i;
   }
   // Returns nullptr if the message was already delivered, over another proxy.
   Entry* find(ClusterId from, ClusterId to, Position position, Index* index) {
     const std::vector<Index>& at = at_[from.value() * clusters_ + to.value()];
     if (at.empty()) return nullptr;
-    *index = at[position.value() & (granules_ - 1)];
+    *index = at[slot_of(at, position)];
     if (*index == kNone) return nullptr;
     Entry& entry = entries_[*index];
-    const bool same = entry.holds > 0 && !entry.is_delivered && entry.position == position &&
-                      entry.report.from == from && entry.report.to == to;
+    const bool same = is_under_way(entry) && entry.position == position && entry.report.from == from &&
+                      entry.report.to == to;
     return same ? &entry : nullptr;
   }
 
@@ -141,13 +144,33 @@ class MessageLog {
     std::uint32_t next = 0;    // the ring's entry of the next descriptor that is taken for the first time
   };
 
+  static constexpr std::uint32_t kFewGranules = 8;
+
+  static bool is_under_way(const Entry& entry) { return entry.holds > 0 && !entry.is_delivered; }
+  static std::size_t slot_of(const std::vector<Index>& at, Position position) {
+    return position.value() & (at.size() - 1);
+  }
+  // The slot is in use, and not by i. An entry that has been used again since is elsewhere.
+  bool has_another(const std::vector<Index>& at, std::size_t slot, Index i) const {
+    const Index there = at[slot];
+    return there != kNone && there != i && is_under_way(entries_[there]) &&
+           slot_of(at, entries_[there].position) == slot;
+  }
+  void make_room(std::vector<Index>& at) const {
+    std::vector<Index> wider(2 * at.size(), kNone);
+    for (std::size_t slot = 0; slot < at.size(); ++slot)
+      if (has_another(at, slot, kNone)) wider[slot_of(wider, entries_[at[slot]].position)] = at[slot];
+    at = std::move(wider);
+  }
+
   const unsigned clusters_;
   const unsigned lanes_;
   const std::uint32_t granules_;
   std::deque<Entry> entries_;
   std::vector<Index> free_;
-  std::vector<Lane> lanes_of_;          // by cluster and lane
-  std::vector<std::vector<Index>> at_;  // by connection, where it was used; then by granule
+  std::vector<Lane> lanes_of_;  // by cluster and lane
+  // By connection, where it was used; then by granule, as far as the messages under way need to be told apart.
+  std::vector<std::vector<Index>> at_;
 };
 
 }  // namespace braid::sim

@@ -64,6 +64,7 @@ void SimulatedCluster::run(std::int64_t until) {
 void SimulatedCluster::after_turn(const Result<std::uint32_t>& asking) {
   if (!asking) return shared_.fail(asking.error());
   if (*asking != Control::kNobody) ask(*asking);
+  tell_clock();
 }
 
 // A page that was opened for an access stays open until the access is made. Otherwise
@@ -109,6 +110,7 @@ void SimulatedCluster::resume(unsigned n, Instant at) {
   c.reduction = engine_.reduction(static_cast<std::uint16_t>(n));
   c.clock = shared_.rate.to_cycles(resumed.at);
   c.runnable = true;
+  tell_clock();
   if (resumed.has_left && shared_.parallel.leave(resumed.at)) owner_.parallel_ended();
 }
 
@@ -404,6 +406,7 @@ void SimulatedCluster::took_time_of(unsigned n, Duration took, Instant until) {
   const bool granted = is_granted(n);
   control(n).clock += static_cast<std::int64_t>(shared_.model.cycles(took) / shared_.model.unit + 0.5);
   if (granted) node.delay_grant(control(n).clock);
+  tell_clock();
 }
 
 Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, ByteView message) {

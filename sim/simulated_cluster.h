@@ -23,6 +23,7 @@
 #include "settings/cost_model.h"
 #include "settings/simulation.h"
 #include "sim/clock_rate.h"
+#include "sim/cluster_clocks.h"
 #include "sim/compute_node.h"
 #include "sim/events.h"
 #include "sim/iccs.h"
@@ -58,6 +59,7 @@ struct MachineShared {
         model(its_model),
         rate(static_cast<std::int64_t>(its_model.cycles_per_second / its_model.unit)),
         jitter(its_config.jitter == 0 ? Duration() : its_model.time(its_config.jitter)),
+        clocks(its_config.iccs.clusters),
         events(its_config.iccs.clusters),
         iccs(its_config.iccs, its_model, events, sink) {}
 
@@ -79,6 +81,7 @@ struct MachineShared {
   const settings::CostModel model;
   const ClockRate rate;  // of the nodes' clocks; one cycle is one unit of the program's counts
   const Duration jitter;
+  ClusterClocks clocks;  // SimulatedCluster::clock() of each
   Events events;
   Iccs iccs;
   ParallelTime parallel;
@@ -168,6 +171,8 @@ class SimulatedCluster {
   }
   void make_granted_accesses(PageId first, std::uint32_t count, dsm::Access access);
   void after_turn(const Result<std::uint32_t>& asking);
+  // Follows each change of a node's clock, or of whether it is runnable.
+  void tell_clock() { shared_.clocks.set(id_.value(), clock()); }
   void ask(unsigned node);
   void resume(unsigned node, Instant at);
   void count_wait(unsigned node, Request::Kind kind, Duration waited);

@@ -28,13 +28,15 @@ Result<MachineFigures> SimulatedMachine::run() {
   began_ = shared_.events.now();
   begin_programs();
   while (shared_.failure.ok() && !finished_) {
-    SimulatedCluster* const next = earliest();
-    if (next != nullptr && next->clock() < shared_.rate.to_cycles(shared_.events.next_time()))
-      next->run(window_of(*next));
-    else if (next == nullptr && (shared_.events.empty() || is_stuck()))
+    const std::int64_t earliest = shared_.clocks.earliest();
+    if (earliest < shared_.rate.to_cycles(shared_.events.next_time())) {
+      SimulatedCluster& next = *clusters_[*shared_.clocks.first()];
+      next.run(window_of(next));
+    } else if (earliest == ClockRate::kNever && (shared_.events.empty() || is_stuck())) {
       return deadlock();
-    else
+    } else {
       on_event(shared_.events.pop());
+    }
   }
   if (!shared_.failure.ok()) return shared_.failure.error();
   return figures();
@@ -50,19 +52,7 @@ void SimulatedMachine::begin_programs() {
   for (std::size_t k = 1; k < clusters_.size(); ++k) clusters_[k]->resume_initial(began_);
 }
 
-// ---------------------------------------------------------------- which cluster runs, and how far
-
-SimulatedCluster* SimulatedMachine::earliest() {
-  SimulatedCluster* first = nullptr;
-  std::int64_t earliest = ClockRate::kNever;
-  for (const auto& c : clusters_) {
-    const std::int64_t clock = c->clock();
-    if (clock >= earliest) continue;
-    earliest = clock;
-    first = c.get();
-  }
-  return first;
-}
+// ---------------------------------------------------------------- how far a cluster runs
 
 // The time before which no event that is still to come can affect the cluster.
 std::int64_t SimulatedMachine::window_of(const SimulatedCluster& c) const {
@@ -72,12 +62,8 @@ std::int64_t SimulatedMachine::window_of(const SimulatedCluster& c) const {
   const Duration entry = std::min(s.entry(Request::Kind::kFault), s.entry(Request::Kind::kLock));
   const Instant next = s.events.next_time();
   Instant until = std::min(s.events.next_inside(c.id().value()), next + after_event);
-  for (const auto& other : clusters_) {
-    if (other.get() == &c) continue;
-    const std::int64_t clock = other->clock();
-    if (clock == ClockRate::kNever) continue;
-    until = std::min(until, s.rate.to_instant(clock) + entry + to_send);
-  }
+  if (const std::int64_t other = s.clocks.earliest_but(c.id().value()); other != ClockRate::kNever)
+    until = std::min(until, s.rate.to_instant(other) + entry + to_send);
   if (!s.config.strict) return s.rate.to_cycles(until);
   return std::min(s.rate.to_cycles(std::min(until, next)), c.clock() + 1);
 }

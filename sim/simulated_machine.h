@@ -53,7 +53,6 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
 
   void begin_programs();
   SimulatedCluster& cluster(ClusterId id) { return *clusters_[id.value()]; }
-  SimulatedCluster* earliest();
   std::int64_t window_of(const SimulatedCluster& cluster) const;
   void on_event(const Event& event);
   void make_call(dsm::CallKind kind);

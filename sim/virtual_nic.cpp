@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 
 #include "base/check.h"
 
@@ -19,7 +20,7 @@ VirtualNic::VirtualNic(Wire& wire, FramePool& pool, const VirtualNicOptions& opt
 VirtualNic::~VirtualNic() {
   wire_.on_detach(*this);
   for (std::size_t i = 0; i < lent_count_; ++i) pool_.give(lent_[i]);
-  for (std::size_t i = 0; i < reserved_count_; ++i) pool_.give(reserved_[i].buffer);
+  for (std::size_t i = 0; i < reserved_count_; ++i) pool_.give(reserved_[i]);
   for (; head_ != tail_; ++head_) pool_.give(ring_[head_ & (ring_.size() - 1)].buffer);
 }
 
@@ -45,23 +46,32 @@ std::size_t VirtualNic::receive(std::span<MutableBytes> frames) {
 
 std::size_t VirtualNic::reserve(std::span<proxy::TxFrame> frames) {
   const std::size_t n = std::min<std::size_t>(frames.size(), options_.tx_frames);
-  while (reserved_count_ < n) reserved_[reserved_count_++].buffer = pool_.take();
-  for (std::size_t i = 0; i < n; ++i) frames[i] = {pool_.data(reserved_[i].buffer), pool_.frame_bytes(), 0};
+  while (reserved_count_ < n) reserved_[reserved_count_++] = pool_.take();
+  for (std::size_t i = 0; i < n; ++i) frames[i] = {pool_.data(reserved_[i]), pool_.frame_bytes(), 0};
   return n;
 }
 
+// A short frame goes in a short buffer, and its own stays here.
 void VirtualNic::commit(std::span<const proxy::TxFrame> frames) {
   CHECK_LE(frames.size(), reserved_count_);
+  std::array<FrameRef, proxy::kMaxBurst> sent;
+  std::size_t kept = 0;
   for (std::size_t i = 0; i < frames.size(); ++i) {
-    CHECK(frames[i].data == pool_.data(reserved_[i].buffer));
+    const std::uint32_t buffer = reserved_[i];
+    CHECK(frames[i].data == pool_.data(buffer));
     CHECK_GT(frames[i].length, 0u);
     CHECK_LE(frames[i].length, pool_.frame_bytes());
-    reserved_[i].length = frames[i].length;
+    sent[i] = {buffer, frames[i].length};
+    if (frames[i].length > FramePool::kShortBytes) continue;
+    sent[i].buffer = pool_.take_short();
+    std::memcpy(pool_.data(sent[i].buffer), frames[i].data, frames[i].length);
+    reserved_[kept++] = buffer;
   }
-  wire_.transmit(*this, std::span(reserved_).first(frames.size()));
-  std::copy(reserved_.begin() + static_cast<std::ptrdiff_t>(frames.size()),
-            reserved_.begin() + static_cast<std::ptrdiff_t>(reserved_count_), reserved_.begin());
-  reserved_count_ -= frames.size();
+  const auto rest = reserved_.begin() + static_cast<std::ptrdiff_t>(frames.size());
+  std::copy(rest, reserved_.begin() + static_cast<std::ptrdiff_t>(reserved_count_),
+            reserved_.begin() + static_cast<std::ptrdiff_t>(kept));
+  reserved_count_ -= frames.size() - kept;
+  wire_.transmit(*this, std::span(sent).first(frames.size()));
 }
 
 }  // namespace braid::sim

@@ -1,5 +1,6 @@
 // A proxy's queue of an NI in virtual time, as production workers drive it. Frames are buffers of a pool,
-// which the proxy writes once. What it sends goes to the wire, which decides when and where it arrives.
+// which the proxy writes once; a short one is copied to a shorter buffer. What it sends goes to the wire, which
+// decides when and where it arrives.
 #pragma once
 
 #include <array>
@@ -68,7 +69,7 @@ class VirtualNic final : public proxy::NicQueue {
   std::uint32_t tail_ = 0;
   std::array<std::uint32_t, proxy::kMaxBurst> lent_{};  // buffers of the last receive()
   std::size_t lent_count_ = 0;
-  std::array<FrameRef, proxy::kMaxBurst> reserved_{};
+  std::array<std::uint32_t, proxy::kMaxBurst> reserved_{};
   std::size_t reserved_count_ = 0;
 };
 

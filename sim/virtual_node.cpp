@@ -68,10 +68,11 @@ class VirtualNode::Service final : public VirtualService {
                        static_cast<std::uint32_t>(kSetUpLimit.ns() / 1'000'000),
                        options.protocol.value()};
     asked_[cluster] = post(request);
+    unanswered_.push_back(asked_[cluster]);
   }
   bool has_answers() {
-    return std::all_of(asked_.begin(), asked_.end(),
-                       [&](const auto& asked) { return has_answer(asked.second); });
+    while (!unanswered_.empty() && has_answer(unanswered_.back())) unanswered_.pop_back();
+    return unanswered_.empty();
   }
 
  private:
@@ -84,6 +85,7 @@ class VirtualNode::Service final : public VirtualService {
 
   VirtualNode& owner_;
   std::map<std::uint32_t, std::uint32_t> asked_;  // by cluster: the serial number of the request
+  std::vector<std::uint32_t> unanswered_;         // serial numbers; some may have been answered since
 };
 
 VirtualNode::VirtualNode(const VirtualNodesConfig& config, unsigned cluster, Instant now, Driver driver,

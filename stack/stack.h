@@ -250,7 +250,7 @@ class Stack {
   Agenda agenda_;
   std::vector<std::unique_ptr<SubConnection>> sub_connections_;
   mutable std::size_t last_missing_ = 0;  // the one that kept all_established() from being true, if one did
-  Remotes remotes_;               // beside sub_connections_
+  Remotes remotes_;                       // beside sub_connections_
   // By cluster, up to the last one that has a remote; and then by proxy.
   std::vector<std::vector<SubConnection*>> by_cluster_;
   std::vector<std::array<SubConnection*, kMaxProxiesPerCluster>> by_id_;

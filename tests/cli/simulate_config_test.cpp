@@ -189,12 +189,12 @@ TEST(SimulatedMachine, MustFitInMemory) {
   settings::RunConfig config;
   config.clusters = 256;
   config.proxies = 1;
-  EXPECT_TRUE(fits_in_memory(config, config.transport, std::uint64_t{3} << 30).ok());
-  const Result<void> refused = fits_in_memory(config, config.transport, std::uint64_t{2} << 30);
+  EXPECT_TRUE(fits_in_memory(config, config.transport, std::uint64_t{2} << 30).ok());
+  const Result<void> refused = fits_in_memory(config, config.transport, std::uint64_t{1} << 30);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(
       refused.error().text,
-      "256 clusters with 1 proxy each need about 3 GiB to be simulated; this machine has 2. Take fewer clusters "
+      "256 clusters with 1 proxy each need about 2 GiB to be simulated; this machine has 1. Take fewer clusters "
       "(--clusters) or proxies (--proxies)");
   config.proxies = 4;
   EXPECT_TRUE(fits_in_memory(config, config.transport, std::uint64_t{8} << 30).ok());

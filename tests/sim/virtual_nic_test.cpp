@@ -39,7 +39,7 @@ class Wire final : public VirtualNic::Wire {
 };
 
 struct Fixture {
-  FramePool pool{100};
+  FramePool pool{1000};
   Wire wire{pool};
 
   FrameRef frame(int first_byte, std::uint32_t length = 60) {
@@ -58,24 +58,47 @@ struct Fixture {
   }
 };
 
+// Each with its number as the first byte.
+void fill(std::span<proxy::TxFrame> frames, std::uint32_t length) {
+  for (std::size_t i = 0; i < frames.size(); ++i) {
+    EXPECT_EQ(frames[i].capacity, 1000u);
+    *frames[i].data = static_cast<std::byte>(10 + i);
+    frames[i].length = length + static_cast<std::uint32_t>(i);
+  }
+}
+
 TEST(VirtualNic, SendsReservedFramesInOrderAndKeepsTheRest) {
   Fixture f;
   {
     VirtualNic nic(f.wire, f.pool, {.cluster = 3, .proxy = 2, .ni = 1, .tx_frames = 4});
     std::array<proxy::TxFrame, 8> frames;
     ASSERT_EQ(nic.reserve(frames), 4u) << "no more than it was told to offer";
-    for (int i = 0; i < 3; ++i) {
-      EXPECT_EQ(frames[i].capacity, 100u);
-      *frames[i].data = static_cast<std::byte>(10 + i);
-      frames[i].length = static_cast<std::uint32_t>(60 + i);
-    }
+    fill(std::span(frames).first(3), 600);
     const std::byte* const third = frames[2].data;
     nic.commit(std::span(frames).first(2));
     EXPECT_EQ(f.wire.sent, (std::vector{10, 11}));
-    EXPECT_EQ(f.wire.lengths, (std::vector<std::uint32_t>{60, 61}));
+    EXPECT_EQ(f.wire.lengths, (std::vector<std::uint32_t>{600, 601}));
     EXPECT_EQ(f.wire.last_from, (std::array{3u, 2u, 1u}));
     ASSERT_EQ(nic.reserve(std::span(frames).first(1)), 1u);
     EXPECT_EQ(frames[0].data, third) << "the buffer that was not sent is offered once more";
+  }
+  EXPECT_EQ(f.pool.in_use(), 0u);
+}
+
+TEST(VirtualNic, ShortFramesLeaveTheirBuffersForTheNext) {
+  Fixture f;
+  {
+    VirtualNic nic(f.wire, f.pool, {.tx_frames = 4});
+    std::array<proxy::TxFrame, 4> frames, again;
+    ASSERT_EQ(nic.reserve(frames), 4u);
+    fill(std::span(frames).first(3), FramePool::kShortBytes - 1);  // the third is longer
+    nic.commit(std::span(frames).first(3));
+    EXPECT_EQ(f.wire.sent, (std::vector{10, 11, 12}));
+    EXPECT_EQ(f.wire.lengths, (std::vector<std::uint32_t>{255, 256, 257}));
+    ASSERT_EQ(nic.reserve(std::span(again).first(3)), 3u);
+    EXPECT_EQ(again[0].data, frames[0].data);
+    EXPECT_EQ(again[1].data, frames[1].data);
+    EXPECT_EQ(again[2].data, frames[3].data);
   }
   EXPECT_EQ(f.pool.in_use(), 0u);
 }
@@ -132,7 +155,7 @@ TEST(VirtualNic, TheWireTellsWhetherTheLinkIsUp) {
   EXPECT_TRUE(nic.link_up());
   f.wire.is_up = false;
   EXPECT_FALSE(nic.link_up());
-  EXPECT_EQ(nic.max_frame_bytes(), 100u);
+  EXPECT_EQ(nic.max_frame_bytes(), 1000u);
 }
 
 }  // namespace
