@@ -58,7 +58,7 @@ void fail_for_large_globals(std::size_t heap_bytes, const char* cure) {
   const std::size_t bytes = page_length().bytes_of(globals_window().pages);
   fail(
       "the program's shared globals take {} MiB, and the shared heap of {} MiB has no room for more behind them: "
-      "raise {} (`braid run --help` tells the option), or link without --shared-globals",
+      "raise {} (`--help` tells the option), or leave out --shared-globals or --pthreads, with which globals are shared",
       (bytes + kMebi - 1) / kMebi, heap_bytes / kMebi, cure);
 }
 
