@@ -60,6 +60,12 @@ NamesOfCalls refused_calls();
 // Called where a call that moves bytes has failed with EBADF: its name, and the descriptor. Set before main().
 using WhenNotOpen = void (*)(const char* call, int descriptor);
 inline constinit WhenNotOpen when_not_open = nullptr;
+// Called with each descriptor that a call has made; it returns the one that the program gets. Set before main().
+using WhenOpened = int (*)(int descriptor);
+inline constinit WhenOpened when_opened = nullptr;
+inline int opened(int descriptor) {
+  return descriptor >= 0 && when_opened != nullptr ? when_opened(descriptor) : descriptor;
+}
 
 // --- Shared memory
 

@@ -70,7 +70,10 @@ BRAID_ORIGINALS(BRAID_EACH_DESCRIPTOR_CALL)
 template <class Call>
 int make_pair(int* ends, Call&& call) {
   ChangedBytes copy(ends, 2 * sizeof *ends);
-  return call(copy.as<int>());
+  int* const made = copy.as<int>();
+  const int result = call(made);
+  for (int i = 0; result == 0 && i < 2; ++i) made[i] = opened(made[i]);
+  return result;
 }
 
 // A set of descriptors below `count`: the kernel touches whole words.
@@ -245,11 +248,11 @@ int setsockopt(int fd, int level, int name, const void* value, socklen_t bytes) 
 }
 int accept(int fd, sockaddr* address, socklen_t* bytes) {
   ChangedAddress from(address, bytes);
-  return original().accept(fd, from.address(), from.bytes());
+  return opened(original().accept(fd, from.address(), from.bytes()));
 }
 int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
   ChangedAddress from(address, bytes);
-  return original().accept4(fd, from.address(), from.bytes(), flags);
+  return opened(original().accept4(fd, from.address(), from.bytes(), flags));
 }
 int getsockname(int fd, sockaddr* address, socklen_t* bytes) noexcept {
   ChangedAddress own(address, bytes);

@@ -216,17 +216,17 @@ int open(const char* path, int flags, ...) {  // NOLINT: as the C library declar
   va_start(rest, flags);
   const mode_t mode = mode_of(flags, rest);
   va_end(rest);
-  return original().open(Name(path), flags, mode);
+  return opened(original().open(Name(path), flags, mode));
 }
 int openat(int directory, const char* path, int flags, ...) {  // NOLINT
   std::va_list rest;
   va_start(rest, flags);
   const mode_t mode = mode_of(flags, rest);
   va_end(rest);
-  return original().openat(directory, Name(path), flags, mode);
+  return opened(original().openat(directory, Name(path), flags, mode));
 }
 int creat(const char* path, mode_t mode) {
-  return original().creat(Name(path), mode);
+  return opened(original().creat(Name(path), mode));
 }
 std::FILE* fopen(const char* path, const char* mode) {
   return original().fopen(Name(path), Name(mode));
@@ -306,16 +306,16 @@ int mknodat(int directory, const char* path, mode_t mode, dev_t device) noexcept
   return original().mknodat(directory, Name(path), mode, device);
 }
 int mkstemp(char* name) {
-  return make_named(name, [&](char* copy) { return original().mkstemp(copy); });
+  return opened(make_named(name, [&](char* copy) { return original().mkstemp(copy); }));
 }
 int mkostemp(char* name, int flags) {
-  return make_named(name, [&](char* copy) { return original().mkostemp(copy, flags); });
+  return opened(make_named(name, [&](char* copy) { return original().mkostemp(copy, flags); }));
 }
 int mkstemps(char* name, int end) {
-  return make_named(name, [&](char* copy) { return original().mkstemps(copy, end); });
+  return opened(make_named(name, [&](char* copy) { return original().mkstemps(copy, end); }));
 }
 int mkostemps(char* name, int end, int flags) {
-  return make_named(name, [&](char* copy) { return original().mkostemps(copy, end, flags); });
+  return opened(make_named(name, [&](char* copy) { return original().mkostemps(copy, end, flags); }));
 }
 char* mkdtemp(char* name) noexcept {
   ChangedName copy(name);
@@ -367,7 +367,7 @@ int inotify_add_watch(int fd, const char* path, std::uint32_t mask) noexcept {
   return original().inotify_add_watch(fd, Name(path), mask);
 }
 int memfd_create(const char* name, unsigned flags) noexcept {
-  return original().memfd_create(Name(name), flags);
+  return opened(original().memfd_create(Name(name), flags));
 }
 int setxattr(const char* path, const char* name, const void* value, std::size_t bytes, int flags) noexcept {
   const GivenBytes copy(value, bytes);
@@ -421,10 +421,10 @@ int __ttyname_r_chk(int fd, char* buffer, std::size_t bytes, std::size_t room) {
   return bytes <= room ? ::ttyname_r(fd, buffer, bytes) : original().__ttyname_r_chk(fd, buffer, bytes, room);
 }
 int __open_2(const char* path, int flags) {  // NOLINT
-  return original().__open_2(Name(path), flags);
+  return opened(original().__open_2(Name(path), flags));
 }
 int __openat_2(int directory, const char* path, int flags) {  // NOLINT
-  return original().__openat_2(directory, Name(path), flags);
+  return opened(original().__openat_2(directory, Name(path), flags));
 }
 
 // The names of programs that were compiled for large files: offsets and records are the same with and without.

@@ -298,6 +298,24 @@ class Pthreads(unittest.TestCase):
         done = self.run_thread(call, main + " close(in);", before=before, options=("--compute", "1"), after='printf("%d\\n", number);')
         self.assertEqual(done.stdout, "[c0] 1\n")
 
+    def test_no_cluster_opens_a_descriptor_of_the_number_of_anothers(self):
+        before = "#include <fcntl.h>\n#include <sys/stat.h>\nstatic int in = -1, own = -1; static void* g(void* p) { return p; }"
+        main = 'pthread_create(&name, 0, g, 0); pthread_join(name, 0); for (int i = 0; i < 20; ++i) in = open("a.c", O_RDONLY);'
+        # With one of that number this read the file that its own cluster has opened.
+        call = ('char byte = 1; for (int i = 0; i < 40; ++i) own = open("/dev/zero", O_RDONLY | O_CLOEXEC);'
+                'if (read(own, &byte, 1) != 1 || byte != 0 || fcntl(own, F_GETFD) != FD_CLOEXEC) number = 1; read(in, &byte, 1);')
+        done = self.run_thread(call, main, before=before, expect=70, options=("--compute", "1"))
+        self.assertRegex(done.stderr, r"read\(\) in f at a.c:\d+: descriptor \d+ is one of cluster 0, where a thread has opened it")
+        # Each is used where it was opened, and closed there; standard input stays.
+        call = ('int ends[2]; char name[] = "/tmp/braid-XXXXXX", c = 0; own = open("/dev/zero", O_RDONLY);'
+                'if (pipe(ends) != 0 || write(ends[1], "y", 1) != 1 || read(ends[0], &c, 1) != 1 || c != 121) number = 1;'
+                'int made = mkstemp(name); if (made < 0 || write(made, "z", 1) != 1 || unlink(name) != 0) number = 2;'
+                'if (close(made) || close(ends[0]) || close(ends[1]) || close(own) || close(own) == 0) number = 3;'
+                'close(0); if (open("/dev/null", O_RDONLY) != 0) number = 4;')
+        done = self.run_thread(call, main, before=before, options=("--compute", "1"),
+                               after='char c; if (read(in, &c, 1) != 1) number = 5; printf("%d\\n", number);')
+        self.assertEqual(done.stdout, "[c0] 0\n")
+
     def test_calls_that_wait_on_a_stack_that_others_write(self):
         self.build((FOLDER / "stack_calls.c").read_text(), "-D_GNU_SOURCE")
         for clusters in (1, 2):
