@@ -46,8 +46,10 @@ PathMonitor::PathMonitor(stack::Stack& stack) : stack_(stack) {
 }
 
 PathMonitor::Path* PathMonitor::find(const convergence::PathId& id) {
-  const auto path = std::find_if(paths_.begin(), paths_.end(), [&](const Path& p) { return p.id == id; });
-  return path == paths_.end() ? nullptr : &*path;
+  if (id.cluster.value() >= of_cluster_.size()) return nullptr;
+  for (const std::uint32_t i : of_cluster_[id.cluster.value()])
+    if (paths_[i].id == id) return &paths_[i];
+  return nullptr;
 }
 
 PathMonitor::Path& PathMonitor::at(const convergence::PathId& id) {
