@@ -12,6 +12,7 @@
 // similar functions, are not intercepted; fault_signals_replaced() detects them.
 #pragma once
 
+#include <errno.h>
 #include <signal.h>
 
 #include <cstddef>
@@ -43,5 +44,20 @@ void leave_signal_stack();
 // The same stack, or the first, for one of several that take turns on the thread, each with thread-local variables of its own.
 // The interrupted code is not on the one that was in effect before.
 void change_signal_stack(std::byte* stack, std::size_t bytes);
+
+// As sigwait(), by a call that takes a signal as sigwaitinfo() does. The C library's sigwait() would have a siginfo_t on the stack,
+// which may be shared memory.
+template <class Take>
+int wait_for_signal(Take&& take, int* number) {
+  const int before = errno;
+  int taken = 0;
+  do {
+    taken = take();
+  } while (taken < 0 && errno == EINTR);
+  const int error_number = taken < 0 ? errno : 0;
+  errno = before;
+  if (taken >= 0) *number = taken;
+  return error_number;
+}
 
 }  // namespace braid::dsm

@@ -221,18 +221,9 @@ int sigpending(sigset_t* pending) noexcept {
 int sigsuspend(const sigset_t* mask) {
   return original().sigsuspend(GivenMask(mask));
 }
-// The C library's would have a siginfo_t on the stack, which may be shared memory.
 int sigwait(const sigset_t* signals, int* number) {
-  const int before = errno;
   const Given<sigset_t> given(signals);
-  int taken = 0;
-  do {
-    taken = original().sigtimedwait(given, nullptr, nullptr);
-  } while (taken < 0 && errno == EINTR);
-  const int error_number = taken < 0 ? errno : 0;
-  errno = before;
-  if (taken >= 0) *number = taken;
-  return error_number;
+  return wait_for_signal([&] { return original().sigtimedwait(given, nullptr, nullptr); }, number);
 }
 int sigwaitinfo(const sigset_t* signals, siginfo_t* info) {
   return original().sigwaitinfo(Given<sigset_t>(signals), Changed<siginfo_t>(info));

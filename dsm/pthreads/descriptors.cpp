@@ -22,6 +22,11 @@ namespace {
 
 constexpr rlim_t kMostNumbers = FD_SETSIZE;  // select() takes no others
 
+// A thread of one of several clusters calls, and no handler of a signal.
+bool called_in_clusters() {
+  return on_shared_stack() && several_clusters() && started() && !is_forked_child();
+}
+
 bool is_open(int descriptor) {
   return ::fcntl(descriptor, F_GETFD) >= 0;
 }
@@ -38,7 +43,7 @@ bool is_open(int descriptor) {
 
 // The call has failed with EBADF.
 void look_elsewhere(const char* call, int descriptor) {
-  if (!on_shared_stack() || !several_clusters() || !started() || is_forked_child()) return;
+  if (!called_in_clusters()) return;
   if (on_private([=] { return is_open(descriptor); })) return;  // it is not open for this
   const auto [clusters, own_cluster] = [&] {
     const auto& shape = joined_host(call).shape();
@@ -53,9 +58,7 @@ void look_elsewhere(const char* call, int descriptor) {
 // The number of the new descriptor in the cluster's part; the given one where that is full. Standard input, output and error
 // stay, which a program may have closed to open others.
 int move_to_own_part(int descriptor) {
-  if (descriptor <= STDERR_FILENO || !on_shared_stack() || !several_clusters() || !started() ||
-      is_forked_child())
-    return descriptor;
+  if (descriptor <= STDERR_FILENO || !called_in_clusters()) return descriptor;
   const auto& shape = joined_host("open()").shape();
   if (shape.cluster == 0) return descriptor;
   return on_private([descriptor, clusters = shape.clusters, cluster = shape.cluster] {

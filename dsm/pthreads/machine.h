@@ -15,7 +15,7 @@
 //   atomics.cpp      atomic operations, and what volatile accesses call (compiler_plugin.cpp, of the programs)
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
-//   signal_waits.cpp  sigwait() and so on; of programs for simulation only
+//   signal_waits.cpp sigwait() and so on; of programs for simulation only
 //   descriptors.cpp  descriptors of other clusters
 //   folders.cpp      the working folder
 //   processors.cpp   how many there are, and on which a thread runs

@@ -114,15 +114,8 @@ int WRAPPED(sigwaitinfo)(const sigset_t* signals, siginfo_t* info) {
   return WRAPPED(sigtimedwait)(signals, info, nullptr);
 }
 int WRAPPED(sigwait)(const sigset_t* signals, int* number) {
-  const int before = errno;
-  int taken;
-  do {
-    taken = WRAPPED(sigtimedwait)(signals, nullptr, nullptr);
-  } while (taken < 0 && errno == EINTR);
-  const int error_number = taken < 0 ? errno : 0;
-  errno = before;
-  if (taken >= 0) *number = taken;
-  return error_number;
+  return braid::dsm::wait_for_signal([signals] { return WRAPPED(sigtimedwait)(signals, nullptr, nullptr); },
+                                     number);
 }
 
 int WRAPPED(sigsuspend)(const sigset_t* mask) {
