@@ -88,6 +88,7 @@ std::vector<EndedChild> ChildProcesses::take_ended() {
       continue;
     const int status = reap(child);
     if (child.source != kNoSource) output_.read_some(child.source);
+    output_.read_unlabelled();
     // It may have ended by itself before its deadline.
     const bool killed = WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
     ended.push_back({ChildId{i}, status, child.timed_out && killed});

@@ -1,15 +1,17 @@
 // Copies the output of child processes to the command's own outputs, in whole lines with
-// a prefix that names the child. No call blocks: bytes that a slow reader does not take
+// a prefix that names the child, or unlabelled: byte for byte. No call blocks: bytes that a slow reader does not take
 // are kept; if many are kept, the children's pipes are not read, so the children block.
 #pragma once
 
 #include <poll.h>
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/result.h"
 #include "tools/braid/process/line_prefixer.h"
 #include "tools/braid/process/process.h"
 #include "tools/braid/process/sink.h"
@@ -22,6 +24,11 @@ class OutputRelay {
 
   // Takes the read ends from `process`; returns the number of this source.
   std::size_t add(Process& process, const std::string& prefix);
+  // A descriptor to write to, for children: what comes there is copied to standard output (1) or standard error (2) as it
+  // is. All children have the same one, so their writes keep their order. Until no_more_unlabelled().
+  Result<int> unlabelled(int stream);
+  // No further child gets one.
+  void no_more_unlabelled();
   // Writes a line of the command's own to standard error: "braid: TEXT".
   void report(const std::string& text);
   // The same without "braid: ".
@@ -34,6 +41,7 @@ class OutputRelay {
   void watch(std::vector<pollfd>& fds) const;
   void read_some();
   void read_some(std::size_t source);
+  void read_unlabelled();
   void write_some();
 
   // Reads the pipes if the reader of the kept bytes is not far behind.
@@ -51,7 +59,7 @@ class OutputRelay {
  private:
   struct Stream {
     Descriptor pipe;
-    LinePrefixer lines;
+    std::optional<LinePrefixer> lines;  // none: bytes as they are
     void read_some(Sink& to);
     void close(Sink& to);
   };
@@ -63,6 +71,8 @@ class OutputRelay {
   Sink out_;
   Sink err_;
   std::vector<Source> sources_;
+  Source unlabelled_;
+  Descriptor unlabelled_ends_[2];  // which children write to
 };
 
 }  // namespace braid::cli

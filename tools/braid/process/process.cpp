@@ -179,9 +179,9 @@ unsigned usable_cores() {
 }
 
 Result<Process> start_process(const ProcessOptions& options) {
-  const bool is_read = options.output_fd < 0;
-  const bool out_is_read = is_read && options.stdout_fd < 0;
-  Result<Pipe> out = out_is_read ? make_pipe() : Pipe{}, err = is_read ? make_pipe() : Pipe{};
+  const auto target = [&](int own) { return own < 0 ? options.output_fd : own; };
+  const int output = target(options.stdout_fd), errors = target(options.stderr_fd);
+  Result<Pipe> out = output < 0 ? make_pipe() : Pipe{}, err = errors < 0 ? make_pipe() : Pipe{};
   Result<Pipe> failure = make_pipe();
   for (const Result<Pipe>* pipe : {&out, &err, &failure}) {
     if (!*pipe) return pipe->error();
@@ -195,10 +195,8 @@ Result<Process> start_process(const ProcessOptions& options) {
                     .arguments = arguments.data(),
                     .environment = environment.data(),
                     .input = options.stdin_fd < 0 ? null.get() : options.stdin_fd,
-                    .output = out_is_read ? out->write.get()
-                              : is_read   ? options.stdout_fd
-                                          : options.output_fd,
-                    .errors = is_read ? err->write.get() : options.output_fd,
+                    .output = output < 0 ? out->write.get() : output,
+                    .errors = errors < 0 ? err->write.get() : errors,
                     .inherited = options.inherited.data(),
                     .inherited_count = options.inherited.size(),
                     .network_namespace = network->get(),

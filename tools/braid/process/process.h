@@ -27,6 +27,7 @@ struct ProcessOptions {
   std::string network_namespace{};         // a name under /var/run/netns; empty: stays in this one
   int output_fd = -1;  // takes what it writes to both of its outputs; -1: pipes of `Process`
   int stdout_fd = -1;  // the same for its standard output only
+  int stderr_fd = -1;  // the same for its standard error only
   // Where ChildProcesses has a container, the process and all that come from it are in it: its process numbers are
   // others than those that are seen from outside.
   bool contained = true;

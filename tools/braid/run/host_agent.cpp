@@ -195,6 +195,9 @@ class Agent {
     options_.config = std::move(*config);
     options_.command = message.at("command").get<std::vector<std::string>>();
     options_.exported = message.at("exported").get<Environment>();
+    const std::optional<Labels> labels = labels_named(message.at("labels").get<std::string>());
+    if (!labels) refuse_message("it names labels that there are not");
+    options_.labels = *labels;
     if (const Result<void> done = take_secret(message); !done) return done.error();
     if (const Result<void> done = find_programs(message); !done) return done.error();
     if (const Result<void> done = make_capture_folder(); !done) return done.error();

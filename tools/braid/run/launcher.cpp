@@ -155,8 +155,22 @@ Result<ChildId> Launcher::start_application(ChildProcesses& children, unsigned c
   // In a container thread numbers are others than those that gdb sees.
   options.contained = !options_.debugger;
   options.environment = merge_environment(environ, variables);
+  if (const Result<void> done = leave_unlabelled(children.output(), options); !done) return done.error();
   node.pulse = std::make_unique<SharedObject<dsm::Pulse>>(std::move(*pulse));
-  return children.start(options, fmt::format("[c{}] ", cluster));
+  Result<ChildId> child = children.start(options, fmt::format("[c{}] ", cluster));
+  const auto is_asked_for = [](const Node& of) { return of.pulse != nullptr; };
+  if (std::all_of(nodes_.begin(), nodes_.end(), is_asked_for)) children.output().no_more_unlabelled();
+  return child;
+}
+
+Result<void> Launcher::leave_unlabelled(OutputRelay& output, ProcessOptions& options) const {
+  for (const int stream : {1, 2}) {
+    if (has_labels(options_.labels, stream)) continue;
+    const Result<int> end = output.unlabelled(stream);
+    if (!end) return end.error();
+    (stream == 1 ? options.stdout_fd : options.stderr_fd) = *end;
+  }
+  return {};
 }
 
 void Launcher::watch_ready(std::vector<pollfd>& fds) const {

@@ -72,6 +72,7 @@ class Launcher {
   };
   Result<Descriptor> make_secret_file() const;
   std::string namespace_of(unsigned cluster) const;
+  Result<void> leave_unlabelled(OutputRelay& output, ProcessOptions& options) const;
   std::size_t index_of(unsigned cluster) const;
   const Node& node_of(unsigned cluster) const { return nodes_[index_of(cluster)]; }
 

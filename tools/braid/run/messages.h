@@ -3,7 +3,7 @@
 //
 // To a braid-node ("do"):
 //   begin              version, run, configuration, plans (of its clusters), application, command, exported, folder,
-//                      is_quiet, placed (clusters of the run with their processors; without it the host places its own),
+//                      labels (which outputs have them: all, stderr, none), is_quiet, placed (clusters of the run with their processors; without it the host places its own),
 //                      program (its bytes; optional), secret (its bytes; missing: no link is sealed), or credential, in which it is (launchers/)
 //   start_application  cluster, input (whether it reads any)
 //   signal             role, cluster, number, group

@@ -62,6 +62,7 @@ Result<Message> begin_message(const RunOptions& options, const std::string& run,
                      {"application", options.application},
                      {"command", options.command},
                      {"exported", options.exported},
+                     {"labels", word_of(options.labels)},
                      {"folder", options.folder},
                      {"is_quiet", options.is_quiet}};
   if (placed != nullptr) message["placed"] = *placed;
@@ -91,7 +92,8 @@ RemoteHost::RemoteHost(ChildProcesses& children, const RunOptions& options, cons
     : children_(children),
       host_(host),
       command_(std::move(command)),
-      begin_(begin_message(options, run, plans, placed)) {
+      begin_(begin_message(options, run, plans, placed)),
+      labels_(options.labels) {
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) clusters_[k];
 }
 
@@ -271,7 +273,11 @@ void RemoteHost::take(const Message& message) {
 void RemoteHost::take_output(const Message& message) {
   const int stream = message.at("stream").get<int>();
   if (stream != 1 && stream != 2) refuse_message("it names a stream that there is not");
-  children_.output().print(stream, lines_[stream - 1].take(bytes_of(message.at("bytes"))));
+  const std::string_view bytes = bytes_of(message.at("bytes"));
+  if (has_labels(labels_, stream))
+    children_.output().print(stream, lines_[stream - 1].take(bytes));
+  else
+    children_.output().print(stream, bytes);
 }
 
 void RemoteHost::take_state(const Message& clusters) {

@@ -85,7 +85,8 @@ class RemoteHost final : public RunHost {
   Result<Message> begin_;  // until it is sent
   std::map<unsigned, Cluster> clusters_;
   std::map<unsigned, Input> inputs_;
-  WholeLines lines_[2];  // of standard output and error
+  const Labels labels_;
+  WholeLines lines_[2];  // of standard output and error, where they have labels
   std::vector<HostEvent> events_;
 
   MessageReader reader_;

@@ -31,7 +31,7 @@ namespace {
 
 constexpr const char* kFooter =
     "The application is a path, a program beside this command, or a program in PATH, in this order. All words after its name\n"
-    "go to it unchanged. Its lines have a prefix, [c0] for cluster 0; those of the daemons have [braidd 0]. Standard input\n"
+    "go to it unchanged. Its lines have a label, [c0] for cluster 0 (--label none: none); those of the daemons have [braidd 0]. Standard input\n"
     "goes to cluster 0, or where --stdin says. SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1 and SIGUSR2 are forwarded. At SIGQUIT every process prints\n"
     "what its compute nodes wait for, and continues. 3 s after a signal that ends programs, or at a second one, everything is\n"
     "killed. No process of the application is left, however the run ends, where the system permits a namespace of process\n"
@@ -60,6 +60,7 @@ struct Arguments {
   std::string debugger;
   std::string debugger_commands;
   std::string input;
+  std::string labels;
   HostOptions hosts;
   std::string folder;
   std::vector<std::string> exported;
@@ -93,6 +94,16 @@ void prepare_keylog(const RunOptions& options) {
   if (!options.hosts.empty()) return;
   const Result<std::unique_ptr<proxy::KeyLog>> log = proxy::KeyLog::open(path);
   if (!log) refuse(kCannotCreateStatus, fmt::format("--keylog: {}", log.error().text));
+}
+
+Labels labels_of(const Arguments& arguments, const Given& given) {
+  if (!given.has("--label")) return Labels::kAll;
+  const std::optional<Labels> labels = labels_named(arguments.labels);
+  if (!labels)
+    refuse(kUsageStatus,
+           fmt::format("--label {}: before their lines all outputs have a label, stderr alone, or none",
+                       arguments.labels));
+  return *labels;
 }
 
 std::optional<DebuggerOptions> debugger_of(const Arguments& arguments, const Given& given,
@@ -278,6 +289,7 @@ int run_application(const Arguments& arguments, const Given& given) {
   options.is_quiet = arguments.quiet;
   prepare_security(options);
   options.input = readers_of(arguments, given);
+  options.labels = labels_of(arguments, given);
   options.debugger = debugger_of(arguments, given, options.config, path == nullptr ? "" : path);
   OutputFileOption report_file("--report", arguments.settings.report_file());
   if (options.hosts.empty()) prepare_capture(options.config);
@@ -346,6 +358,13 @@ Subcommand run_command() {
                              .value_text = "first|all|none",
                              .help = "which clusters read standard input; of 'all' each reads all of it",
                              .target = &arguments->input});
+  command.options.push_back(
+      {.names = "--label",
+       .value_text = "all|stderr|none",
+       .help =
+           "which outputs of the application have a label, [c0] for cluster 0, before each line; the others are\n"
+           "passed at once and byte for byte, as binary data must be [all]",
+       .target = &arguments->labels});
   command.options.push_back({.names = "--gdb-command",
                              .value_text = "FILE",
                              .help = "for --gdb: gdb executes this file instead of reading commands",

@@ -17,6 +17,7 @@
 #include "tools/braid/run/debugger.h"
 #include "tools/braid/run/hosts.h"
 #include "tools/braid/run/input_relay.h"
+#include "tools/braid/run/labels.h"
 #include "tools/braid/run/launchers/host_launcher.h"
 #include "tools/braid/run/plan.h"
 #include "tools/braid/run/report.h"
@@ -32,6 +33,7 @@ struct RunOptions {
   std::optional<DebuggerOptions> debugger{};
   // If the debugger reads standard input, none of them does.
   InputReaders input = InputReaders::kFirst;
+  Labels labels = Labels::kAll;
   // Variables for the application beside those that it inherits on its host.
   Environment exported{};
   // Empty: all clusters are on this host. The launcher starts `agent`, the path of a braid-node, on each; with `sends_program` it
