@@ -182,6 +182,20 @@ int main(void) {
         wrong = run(self.bin / "braid-c++", "sum.cpp", "-static", folder=self.folder, expect=2)
         self.assertIn("braid-c++: -static: a program of Braid links shared libraries; leave it out", wrong.stderr)
 
+    def test_words_of_makefiles_and_configure_scripts(self):
+        text = "int main(void) { return 0; }\n"
+        (self.folder / "a.c").write_text(text)
+        (self.folder / "words").write_text("-O1 a.c -o a\n")
+        for pthreads in ([], ["--pthreads"]):
+            for words in (["-x", "c", "-", "-o", "a"], ["-xc", "a.c", "-o", "a"], ["-v", "a.c", "-o", "a"], ["@words"]):
+                with self.subTest(words=pthreads + words):
+                    subprocess.run([self.bin / "braid-cc", *pthreads, *words], cwd=self.folder, input=text, capture_output=True,
+                                   text=True, timeout=60, check=True)
+                    run("./a", folder=self.folder)
+                    (self.folder / "a").unlink()
+            for word in ("-v", "-dumpmachine", "-print-prog-name=ld", "--help", "-Wl,--version"):
+                run(self.bin / "braid-cc", *pthreads, word, folder=self.folder)
+
     def test_messages_of_the_compiler_are_printed(self):
         (self.folder / "wrong.cpp").write_text("int main() { return missing; }\n")
         wrong = run(self.bin / "braid-c++", "wrong.cpp", folder=self.folder, expect=1)

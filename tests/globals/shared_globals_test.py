@@ -228,6 +228,17 @@ class Refusals(Folder):
             self.assertIn(text, wrong.stderr)
         self.build("braid-cc", "a.c", "-fuse-ld=bfd", SWITCH)
 
+    def test_objects_that_are_linked_to_one_object(self):
+        (self.folder / "x.c").write_text("int x = 3;\n")
+        (self.folder / "a.c").write_text('#include <stdio.h>\n#include "dsm/braid_dsm.h"\nextern int x;\n'
+                                         "static void add(braid_node* node, void* unused) {\n  (void)unused;\n"
+                                         "  braid_lock(node, 0);\n  ++x;\n  braid_unlock(node, 0);\n}\n"
+                                         "int main(void) {\n  braid_start_clusters();\n  braid_init();\n  braid_parallel(add, 0);\n"
+                                         '  if (braid_cluster() == 0) printf("%d\\n", x);\n  return braid_finish(0);\n}\n')
+        self.build("braid-cc", "-r", "a.c", "x.c", "-o", "both.o", SWITCH)
+        self.build("braid-cc", "both.o", "-o", "a", SWITCH)
+        self.assertIn("[c0] 5\n", self.live(2, 1, "./a").stdout)
+
     def test_a_child_of_fork_is_told_that_it_has_none(self):
         self.program(START + "#include <sys/wait.h>\nint x = 1;\nint main(void) {\n"
                      "  braid_start_clusters(); braid_init();\n  if (braid_cluster() == 0 && fork() == 0) x = 2;\n"
