@@ -56,10 +56,43 @@ NamesOfCalls descriptor_calls();
 NamesOfCalls name_calls();
 NamesOfCalls process_calls();
 NamesOfCalls refused_calls();
+NamesOfCalls open_calls();
 
-// Called where a call that moves bytes has failed with EBADF: its name, and the descriptor. Set before main().
-using WhenNotOpen = void (*)(const char* call, int descriptor);
-inline constinit WhenNotOpen when_not_open = nullptr;
+// For calls that have failed with EBADF, where descriptors may be open in another cluster alone. Set before main().
+struct Elsewhere {
+  // False where the next ones would do nothing.
+  bool (*may_have)(int descriptor);
+  // Calls function(argument) by a thread of that cluster, and sets errno as it does. False: no cluster has the descriptor. The argument is
+  // on the program's stack.
+  bool (*carry_out)(const char* call, int descriptor, void (*function)(void*), void* argument);
+  // Ends the program if one has it: such a call is made in the descriptor's cluster alone.
+  void (*refuse)(const char* call, int descriptor);
+  // Memory of all clusters.
+  void* (*allocate)(std::size_t bytes);
+  void (*free)(void* memory);
+};
+inline constinit const Elsewhere* elsewhere = nullptr;
+
+// What a call has returned, or what use() does, the same call, in the cluster that has the descriptor. use() copies numbers, and
+// addresses of memory that is shared or on the program's stack.
+template <class Result, class Use>
+Result where_open(const char* call, int descriptor, Result result, Use use) {
+  if (result >= 0 || errno != EBADF || descriptor < 0 || elsewhere == nullptr) return result;
+  struct Made {
+    Use use;
+    Result result;
+  } made{use, result};
+  const auto function = [](void* argument) {
+    auto* const to = static_cast<Made*>(argument);
+    to->result = to->use();
+  };
+  if (!elsewhere->carry_out(call, descriptor, function, &made)) errno = EBADF;
+  return made.result;
+}
+
+// Called before a descriptor is closed. Set before main().
+using WhenClosed = void (*)(int descriptor);
+inline constinit WhenClosed when_closed = nullptr;
 // Called with each descriptor that a call has made; it returns the one that the program gets. Set before main().
 using WhenOpened = int (*)(int descriptor);
 inline constinit WhenOpened when_opened = nullptr;

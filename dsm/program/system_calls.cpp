@@ -423,14 +423,58 @@ bool is_shared(const volatile void* memory) {
 
 namespace {
 
-// What a call that moves bytes has returned.
+// What a call has returned that is made in its own cluster alone.
 template <class Result>
 Result moved(const char* call, int fd, Result result) {
-  if (result < 0 && errno == EBADF && fd >= 0 && when_not_open != nullptr) {
-    when_not_open(call, fd);
+  if (result < 0 && errno == EBADF && fd >= 0 && elsewhere != nullptr) {
+    elsewhere->refuse(call, fd);
     errno = EBADF;
   }
   return result;
+}
+
+// Memory of all clusters while it lives.
+class Bounce {
+ public:
+  explicit Bounce(std::size_t bytes) : memory_(static_cast<char*>(elsewhere->allocate(bytes + 1))) {}
+  ~Bounce() { elsewhere->free(memory_); }
+  Bounce(const Bounce&) = delete;
+  Bounce& operator=(const Bounce&) = delete;
+  char* get() const { return memory_; }
+
+ private:
+  char* const memory_;
+};
+
+bool may_be_elsewhere(ssize_t result, int fd) {
+  if (result >= 0 || errno != EBADF || fd < 0 || elsewhere == nullptr) return false;
+  const bool may = elsewhere->may_have(fd);
+  errno = EBADF;
+  return may;
+}
+
+// What a call that brings bytes has returned, or what use(memory, bytes) does where the descriptor is open.
+template <class Use>
+ssize_t brought(const char* call, int fd, ssize_t result, Parts parts, Use use) {
+  if (!may_be_elsewhere(result, fd)) return result;
+  const Bounce copy(parts.left());
+  errno = EBADF;
+  const ssize_t n =
+      where_open(call, fd, result, [=, to = copy.get(), bytes = parts.left()] { return use(to, bytes); });
+  const int error = errno;
+  if (n > 0) parts.fill(copy.get(), std::min(static_cast<std::size_t>(n), parts.left()));
+  errno = error;
+  return n;
+}
+// The same of a call that takes bytes.
+template <class Use>
+ssize_t taken(const char* call, int fd, ssize_t result, Parts parts, Use use) {
+  if (!may_be_elsewhere(result, fd)) return result;
+  const std::size_t bytes = parts.left();
+  const Bounce copy(bytes);
+  parts.copy_to(copy.get(), bytes);
+  errno = EBADF;
+  return where_open(call, fd, result, [=, from = copy.get()] { return use(from, bytes); });
 }
 
 // --- Slots of private memory
@@ -464,7 +508,8 @@ std::vector<const char*> interposed_calls() {
 }
 
 void begin_sharing(std::uint32_t pages) {
-  for (const auto& link : {descriptor_calls, name_calls, process_calls, refused_calls}) (void)link();
+  for (const auto& link : {descriptor_calls, name_calls, process_calls, refused_calls, open_calls})
+    (void)link();
   shared_pages.store(pages, std::memory_order_relaxed);
 }
 
@@ -482,22 +527,34 @@ using namespace braid::dsm;  // NOLINT
 extern "C" {
 
 ssize_t read(int fd, void* buffer, std::size_t bytes) {
-  if (!is_shared(buffer)) return moved("read()", fd, original().read(fd, buffer, bytes));
-  return moved("read()", fd, read_parts(fd, OnePart(buffer, bytes).parts()));
+  const OnePart part(buffer, bytes);
+  const ssize_t n = is_shared(buffer) ? read_parts(fd, part.parts()) : original().read(fd, buffer, bytes);
+  return brought("read()", fd, n, part.parts(),
+                 [=](char* to, std::size_t wanted) { return ::read(fd, to, wanted); });
 }
 ssize_t pread(int fd, void* buffer, std::size_t bytes, off_t offset) {
-  if (!is_shared(buffer)) return moved("pread()", fd, original().pread(fd, buffer, bytes, offset));
-  return moved("pread()", fd, pread_parts(fd, OnePart(buffer, bytes).parts(), offset));
+  const OnePart part(buffer, bytes);
+  const ssize_t n =
+      is_shared(buffer) ? pread_parts(fd, part.parts(), offset) : original().pread(fd, buffer, bytes, offset);
+  return brought("pread()", fd, n, part.parts(),
+                 [=](char* to, std::size_t wanted) { return ::pread(fd, to, wanted, offset); });
 }
 ssize_t readv(int fd, const iovec* parts, int count) {
-  if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return moved("readv()", fd, original().readv(fd, parts, count));
-  return moved("readv()", fd, read_parts(fd, {parts, static_cast<std::size_t>(count)}));
+  if (count <= 0 || count > IOV_MAX) return original().readv(fd, parts, count);
+  const Parts all(parts, static_cast<std::size_t>(count));
+  const ssize_t n = any_part_shared(parts, static_cast<std::size_t>(count))
+                        ? read_parts(fd, all)
+                        : original().readv(fd, parts, count);
+  return brought("readv()", fd, n, all, [=](char* to, std::size_t wanted) { return ::read(fd, to, wanted); });
 }
 ssize_t preadv(int fd, const iovec* parts, int count, off_t offset) {
-  if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return moved("preadv()", fd, original().preadv(fd, parts, count, offset));
-  return moved("preadv()", fd, pread_parts(fd, {parts, static_cast<std::size_t>(count)}, offset));
+  if (count <= 0 || count > IOV_MAX) return original().preadv(fd, parts, count, offset);
+  const Parts all(parts, static_cast<std::size_t>(count));
+  const ssize_t n = any_part_shared(parts, static_cast<std::size_t>(count))
+                        ? pread_parts(fd, all, offset)
+                        : original().preadv(fd, parts, count, offset);
+  return brought("preadv()", fd, n, all,
+                 [=](char* to, std::size_t wanted) { return ::pread(fd, to, wanted, offset); });
 }
 ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
@@ -525,8 +582,14 @@ ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* f
   return moved("recvfrom()", fd, n);
 }
 ssize_t recv(int fd, void* buffer, std::size_t bytes, int flags) {
-  if (!is_shared(buffer)) return original().recv(fd, buffer, bytes, flags);
-  return ::recvfrom(fd, buffer, bytes, flags, nullptr, nullptr);
+  const OnePart part(buffer, bytes);
+  const ssize_t n = is_shared(buffer) ? receive_parts(part.parts(), flags,
+                                                      [&](char* to, std::size_t wanted) {
+                                                        return original().recv(fd, to, wanted, flags);
+                                                      })
+                                      : original().recv(fd, buffer, bytes, flags);
+  return brought("recv()", fd, n, part.parts(),
+                 [=](char* to, std::size_t wanted) { return ::recv(fd, to, wanted, flags); });
 }
 ssize_t recvmsg(int fd, msghdr* message, int flags) {
   if (message == nullptr || !has_shared(message))
@@ -540,22 +603,35 @@ int recvmmsg(int fd, mmsghdr* messages, unsigned count, int flags, timespec* tim
 }
 
 ssize_t write(int fd, const void* buffer, std::size_t bytes) {
-  if (!is_shared(buffer)) return moved("write()", fd, original().write(fd, buffer, bytes));
-  return moved("write()", fd, write_parts(fd, OnePart(buffer, bytes).parts()));
+  const OnePart part(buffer, bytes);
+  const ssize_t n = is_shared(buffer) ? write_parts(fd, part.parts()) : original().write(fd, buffer, bytes);
+  return taken("write()", fd, n, part.parts(),
+               [=](const char* from, std::size_t offered) { return ::write(fd, from, offered); });
 }
 ssize_t pwrite(int fd, const void* buffer, std::size_t bytes, off_t offset) {
-  if (!is_shared(buffer)) return moved("pwrite()", fd, original().pwrite(fd, buffer, bytes, offset));
-  return moved("pwrite()", fd, pwrite_parts(fd, OnePart(buffer, bytes).parts(), offset));
+  const OnePart part(buffer, bytes);
+  const ssize_t n = is_shared(buffer) ? pwrite_parts(fd, part.parts(), offset)
+                                      : original().pwrite(fd, buffer, bytes, offset);
+  return taken("pwrite()", fd, n, part.parts(),
+               [=](const char* from, std::size_t offered) { return ::pwrite(fd, from, offered, offset); });
 }
 ssize_t writev(int fd, const iovec* parts, int count) {
-  if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return moved("writev()", fd, original().writev(fd, parts, count));
-  return moved("writev()", fd, write_parts(fd, {parts, static_cast<std::size_t>(count)}));
+  if (count <= 0 || count > IOV_MAX) return original().writev(fd, parts, count);
+  const Parts all(parts, static_cast<std::size_t>(count));
+  const ssize_t n = any_part_shared(parts, static_cast<std::size_t>(count))
+                        ? write_parts(fd, all)
+                        : original().writev(fd, parts, count);
+  return taken("writev()", fd, n, all,
+               [=](const char* from, std::size_t offered) { return ::write(fd, from, offered); });
 }
 ssize_t pwritev(int fd, const iovec* parts, int count, off_t offset) {
-  if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
-    return moved("pwritev()", fd, original().pwritev(fd, parts, count, offset));
-  return moved("pwritev()", fd, pwrite_parts(fd, {parts, static_cast<std::size_t>(count)}, offset));
+  if (count <= 0 || count > IOV_MAX) return original().pwritev(fd, parts, count, offset);
+  const Parts all(parts, static_cast<std::size_t>(count));
+  const ssize_t n = any_part_shared(parts, static_cast<std::size_t>(count))
+                        ? pwrite_parts(fd, all, offset)
+                        : original().pwritev(fd, parts, count, offset);
+  return taken("pwritev()", fd, n, all,
+               [=](const char* from, std::size_t offered) { return ::pwrite(fd, from, offered, offset); });
 }
 ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags) {
   if (count <= 0 || count > IOV_MAX || !any_part_shared(parts, static_cast<std::size_t>(count)))
@@ -574,8 +650,11 @@ ssize_t sendto(int fd, const void* buffer, std::size_t bytes, int flags, const s
   });
 }
 ssize_t send(int fd, const void* buffer, std::size_t bytes, int flags) {
-  if (!is_shared(buffer)) return original().send(fd, buffer, bytes, flags);
-  return ::sendto(fd, buffer, bytes, flags, nullptr, 0);
+  const OnePart part(buffer, bytes);
+  const ssize_t n = is_shared(buffer) ? ::sendto(fd, buffer, bytes, flags, nullptr, 0)
+                                      : original().send(fd, buffer, bytes, flags);
+  return taken("send()", fd, n, part.parts(),
+               [=](const char* from, std::size_t offered) { return ::send(fd, from, offered, flags); });
 }
 ssize_t sendmsg(int fd, const msghdr* message, int flags) {
   if (message == nullptr || !has_shared(message))

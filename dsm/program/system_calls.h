@@ -2,6 +2,7 @@
 //
 //   system_calls.cpp              bytes that come and leave
 //   system_calls_descriptors.cpp  descriptors: waiting, sockets, ioctl()
+//   system_calls_open.cpp         descriptors that are open in another cluster, without memory
 //   system_calls_names.cpp        names of files, and what is known about them
 //   system_calls_processes.cpp    processes, time, signals, limits
 //   system_calls_refused.cpp      those that would change the heap's mappings

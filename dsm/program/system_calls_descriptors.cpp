@@ -287,9 +287,17 @@ int fcntl(int fd, int command, ...) {  // NOLINT: as the C library declares it
   void* const argument = va_arg(rest, void*);
   va_end(rest);
   const std::size_t bytes = is_shared(argument) ? bytes_of_command(command) : 0;
-  if (bytes == 0) return original().fcntl(fd, command, argument);
-  ChangedBytes copy(argument, bytes);
-  return original().fcntl(fd, command, copy.as<void>());
+  const bool makes_one = command == F_DUPFD || command == F_DUPFD_CLOEXEC;
+  const auto call = [&] {
+    if (bytes == 0) return original().fcntl(fd, command, argument);
+    ChangedBytes copy(argument, bytes);
+    return original().fcntl(fd, command, copy.as<void>());
+  };
+  const int result = call();
+  // What the argument points to is shared, or the command does not know the other cluster's.
+  if (bytes_of_command(command) > 0 && bytes == 0) return result;
+  return where_open("fcntl()", fd, makes_one && argument == nullptr ? opened(result) : result,
+                    [=] { return ::fcntl(fd, command, argument); });
 }
 int signalfd(int fd, const sigset_t* signals, int flags) noexcept {
   return original().signalfd(fd, Given<sigset_t>(signals), flags);

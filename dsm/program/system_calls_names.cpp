@@ -174,7 +174,12 @@ int lstat(const char* path, struct stat* status) noexcept {
   return original().lstat(Name(path), Changed<struct stat>(status));
 }
 int fstat(int fd, struct stat* status) noexcept {
-  return original().fstat(fd, Changed<struct stat>(status));
+  const int result = original().fstat(fd, Changed<struct stat>(status));
+  if (result == 0 || errno != EBADF || elsewhere == nullptr) return result;
+  struct stat there {};
+  if (where_open("fstat()", fd, result, [fd, to = &there] { return ::fstat(fd, to); }) != 0) return -1;
+  *status = there;
+  return 0;
 }
 int fstatat(int directory, const char* path, struct stat* status, int flags) noexcept {
   return original().fstatat(directory, Name(path), Changed<struct stat>(status), flags);
