@@ -9,6 +9,8 @@
 // for they need the lock. Code often orders its accesses by one whose operand is the top of the stack; that stays.
 // A volatile statement that only moves a number from or to memory is as a volatile access.
 //
+// Functions of the C library's header that use a stream's fields are called.
+//
 // Threads wait for volatile variables that others write. Calls (atomics.cpp, dsm/parmacs/volatiles.cpp) see to it that the one comes to see the other, and
 // what was written before it: a write of a number or a pointer becomes a call, a read of one has a call behind it, and any other
 // volatile access has one on each side.
@@ -491,6 +493,22 @@ void add_pass(const char* plugin, gimple_opt_pass* pass) {
   register_callback(plugin, PLUGIN_PASS_MANAGER_SETUP, NULL, &where);
 }
 
+// The C library's header has these as functions that are compiled into their callers and use the fields of a stream, which may be
+// memory of another cluster (streams.cpp).
+constexpr std::string_view kStreamFields[] = {"fgetc_unlocked", "getc_unlocked", "fputc_unlocked",
+                                              "putc_unlocked",  "feof_unlocked", "ferror_unlocked"};
+
+// `declared`: of a function that was read.
+void on_function(void* declared, void* /*data*/) {
+  tree const function = static_cast<tree>(declared);
+  if (TREE_CODE(function) != FUNCTION_DECL || !DECL_DECLARED_INLINE_P(function) || !DECL_EXTERNAL(function) ||
+      DECL_NAME(function) == NULL_TREE)
+    return;
+  const std::string_view name(IDENTIFIER_POINTER(DECL_NAME(function)));
+  if (std::find(std::begin(kStreamFields), std::end(kStreamFields), name) != std::end(kStreamFields))
+    DECL_UNINLINABLE(function) = 1;
+}
+
 // `name`: of a file that is included.
 void on_include(void* name, void* /*data*/) {
   const std::string_view file(static_cast<const char*>(name));
@@ -514,6 +532,7 @@ int plugin_init(plugin_name_args* info, plugin_gcc_version* version) {
     register_callback(info->base_name, PLUGIN_INCLUDE_FILE, on_include, NULL);
   } else {
     add_pass(info->base_name, new LockAtomicAssembly());
+    register_callback(info->base_name, PLUGIN_FINISH_PARSE_FUNCTION, on_function, NULL);
   }
   add_pass(info->base_name, new TellVolatileAccesses());
   return 0;

@@ -23,7 +23,10 @@ void* __wrap_malloc(std::size_t bytes);
 void __wrap_free(void* memory);
 int __wrap_vasprintf(char** text, const char* format, va_list arguments);
 std::size_t __fread_chk(void* buffer, std::size_t room, std::size_t bytes, std::size_t count, FILE* stream);
+std::size_t __fread_unlocked_chk(void* buffer, std::size_t room, std::size_t bytes, std::size_t count,
+                                 FILE* stream);
 char* __fgets_chk(char* buffer, std::size_t room, int bytes, FILE* stream);
+char* __fgets_unlocked_chk(char* buffer, std::size_t room, int bytes, FILE* stream);
 int __isoc99_vfscanf(FILE* stream, const char* format, va_list arguments);
 }
 
@@ -200,6 +203,16 @@ std::size_t read_at(unsigned home, const char* call, void* memory, std::size_t b
   return n;
 }
 
+void refuse_lock_elsewhere(const char* call, FILE* stream) {
+  if (home_of(stream, call) == kHere) return;
+  on_private([=] {
+    refuse(
+        call,
+        "a thread of another cluster has opened the stream, and its lock is of one process: open it before the first "
+        "pthread_create(), or write by one call");
+  });
+}
+
 bool has_others() {
   if (thread_host::starts_threads()) return false;
   const Host* const host = started() && !is_forked_child() ? current_host() : nullptr;
@@ -351,6 +364,31 @@ int WRAPPED(fflush)(FILE* stream) {
   });
 }
 
+// Of calls without a lock: the thread that is made for one elsewhere takes it.
+std::size_t WRAPPED(fwrite_unlocked)(const void* memory, std::size_t bytes, std::size_t count, FILE* stream) {
+  if (home_of(stream, "fwrite_unlocked()") != kHere) return WRAPPED(fwrite)(memory, bytes, count, stream);
+  const Printing printing;
+  return ::fwrite_unlocked(memory, bytes, count, stream);
+}
+int WRAPPED(fputs_unlocked)(const char* text, FILE* stream) {
+  if (home_of(stream, "fputs_unlocked()") != kHere) return WRAPPED(fputs)(text, stream);
+  const Printing printing;
+  return ::fputs_unlocked(text, stream);
+}
+int WRAPPED(fputc_unlocked)(int character, FILE* stream) {
+  if (home_of(stream, "fputc_unlocked()") != kHere) return WRAPPED(fputc)(character, stream);
+  const Printing printing;
+  return ::fputc_unlocked(character, stream);
+}
+int WRAPPED(putc_unlocked)(int character, FILE* stream) {
+  return WRAPPED(fputc_unlocked)(character, stream);
+}
+int WRAPPED(fflush_unlocked)(FILE* stream) {
+  if (home_of(stream, "fflush_unlocked()") != kHere) return WRAPPED(fflush)(stream);
+  const Printing printing;
+  return ::fflush_unlocked(stream);
+}
+
 // --- Read
 
 char* WRAPPED(fgets)(char* buffer, int bytes, FILE* stream) {
@@ -377,6 +415,26 @@ std::size_t WRAPPED(__fread_chk)(void* memory, std::size_t room, std::size_t byt
   const unsigned home = home_of(stream, "fread()");
   return home == kHere ? ::__fread_chk(memory, room, bytes, count, stream)
                        : read_at(home, "fread()", memory, bytes, count, stream);
+}
+std::size_t WRAPPED(fread_unlocked)(void* memory, std::size_t bytes, std::size_t count, FILE* stream) {
+  const unsigned home = home_of(stream, "fread_unlocked()");
+  return home == kHere ? ::fread_unlocked(memory, bytes, count, stream)
+                       : read_at(home, "fread_unlocked()", memory, bytes, count, stream);
+}
+std::size_t WRAPPED(__fread_unlocked_chk)(void* memory, std::size_t room, std::size_t bytes,
+                                          std::size_t count, FILE* stream) {
+  const unsigned home = home_of(stream, "fread_unlocked()");
+  return home == kHere ? ::__fread_unlocked_chk(memory, room, bytes, count, stream)
+                       : read_at(home, "fread_unlocked()", memory, bytes, count, stream);
+}
+char* WRAPPED(fgets_unlocked)(char* buffer, int bytes, FILE* stream) {
+  if (home_of(stream, "fgets_unlocked()") == kHere) return ::fgets_unlocked(buffer, bytes, stream);
+  return WRAPPED(fgets)(buffer, bytes, stream);
+}
+char* WRAPPED(__fgets_unlocked_chk)(char* buffer, std::size_t room, int bytes, FILE* stream) {
+  if (home_of(stream, "fgets_unlocked()") == kHere)
+    return ::__fgets_unlocked_chk(buffer, room, bytes, stream);
+  return WRAPPED(fgets)(buffer, bytes, stream);
 }
 int WRAPPED(vfscanf)(FILE* stream, const char* format, va_list arguments) {
   // In the caller's frame, which is shared memory; a va_list that is a parameter is a pointer to one.
@@ -407,6 +465,8 @@ int WRAPPED(__isoc99_fscanf)(FILE* stream, const char* format, ...) {
 }
 AT_HOME(int, fgetc, (FILE * stream), stream, stream)
 AT_HOME(int, getc, (FILE * stream), stream, stream)
+AT_HOME(int, fgetc_unlocked, (FILE * stream), stream, stream)
+AT_HOME(int, getc_unlocked, (FILE * stream), stream, stream)
 AT_HOME(int, ungetc, (int character, FILE* stream), stream, character, stream)
 
 // --- Position and state
@@ -419,6 +479,38 @@ AT_HOME(off_t, ftello, (FILE * stream), stream, stream)
 AT_HOME(off64_t, ftello64, (FILE * stream), stream, stream)
 AT_HOME(int, feof, (FILE * stream), stream, stream)
 AT_HOME(int, ferror, (FILE * stream), stream, stream)
+AT_HOME(int, feof_unlocked, (FILE * stream), stream, stream)
+AT_HOME(int, ferror_unlocked, (FILE * stream), stream, stream)
+int WRAPPED(setvbuf)(FILE* stream, char* buffer, int mode, std::size_t bytes) {
+  // A buffer of the caller's cluster is not the stream's cluster's.
+  const unsigned home = home_of(stream, "setvbuf()");
+  char* const given = home == kHere ? buffer : nullptr;
+  return at(home, "setvbuf()", [=] { return ::setvbuf(stream, given, mode, bytes); });
+}
+void WRAPPED(setbuf)(FILE* stream, char* buffer) {
+  if (home_of(stream, "setbuf()") == kHere) return ::setbuf(stream, buffer);
+  (void)WRAPPED(setvbuf)(stream, nullptr, buffer == nullptr ? _IONBF : _IOFBF, BUFSIZ);
+}
+void WRAPPED(setlinebuf)(FILE* stream) {
+  (void)WRAPPED(setvbuf)(stream, nullptr, _IOLBF, 0);
+}
+void WRAPPED(clearerr_unlocked)(FILE* stream) {
+  const auto clear = [=] { return ::clearerr_unlocked(stream), 0; };
+  (void)at(home_of(stream, "clearerr_unlocked()"), "clearerr_unlocked()", clear);
+}
+// The lock is a thread's of the stream's cluster.
+void WRAPPED(flockfile)(FILE* stream) {
+  refuse_lock_elsewhere("flockfile()", stream);
+  ::flockfile(stream);
+}
+int WRAPPED(ftrylockfile)(FILE* stream) {
+  refuse_lock_elsewhere("ftrylockfile()", stream);
+  return ::ftrylockfile(stream);
+}
+void WRAPPED(funlockfile)(FILE* stream) {
+  refuse_lock_elsewhere("funlockfile()", stream);
+  ::funlockfile(stream);
+}
 void WRAPPED(rewind)(FILE* stream) {
   (void)at(home_of(stream, "rewind()"), "rewind()", [=] { return ::rewind(stream), 0; });
 }

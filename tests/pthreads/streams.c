@@ -27,6 +27,10 @@ static void write_to(FILE* s, long i) {
   IS(fwrite("yz\n", 1, 3, s) == 3);
   fprintf(s, "12 34\n");
   IS(fflush(s) == 0);
+  // Those without a lock, which the compiler may carry out itself.
+  IS(putc_unlocked('u', s) == 'u' && fputc_unlocked('v', s) == 'v' && fputs_unlocked("w\n", s) >= 0);
+  IS(fwrite_unlocked("1", 1, 1, s) == 1 && fwrite_unlocked("23456789\n", 1, 9, s) == 9 &&
+     fflush_unlocked(s) == 0);
 }
 
 static void read_from(FILE* s, long writer) {
@@ -43,6 +47,13 @@ static void read_from(FILE* s, long writer) {
   IS(fscanf(s, "%d %d", &a, &b) == 2 && a + b == 46);
   IS(ftell(s) == 22);
   IS(fgetc(s) == '\n');
+  IS(getc_unlocked(s) == 'u' && fgetc_unlocked(s) == 'v' && fgets_unlocked(line, 50, s) == line &&
+     line[0] == 'w');
+  IS(fread_unlocked(bytes, 1, 1, s) == 1 && bytes[0] == '1' && fread_unlocked(line, 1, 9, s) == 9 &&
+     line[8] == '\n');
+  IS(getc_unlocked(s) == EOF && feof_unlocked(s) && !ferror_unlocked(s));
+  clearerr_unlocked(s);
+  IS(!feof(s) && setvbuf(s, NULL, _IOFBF, 100) == 0);
   IS(fgetc(s) == EOF && feof(s) && !ferror(s));
   IS(fseek(s, 2, SEEK_SET) == 0);
   IS(getc(s) == 'o' && ungetc('O', s) == 'O' && getc(s) == 'O');
