@@ -343,5 +343,12 @@ TEST(Plan, ReplacesOurVariablesAndKeepsTheRest) {
               ElementsAre("PATH=/bin", "BRAIDED=yes", "BRAID_CLUSTER=1"));
 }
 
+// A program finds the first of two variables of one name, and a shell the last.
+TEST(Plan, AnAddedVariableReplacesTheOneThatIsThere) {
+  const char* const inherited[] = {"THREADS=2", "THREADS_MOST=9", nullptr};
+  EXPECT_THAT(merge_environment(inherited, {{"THREADS", "3"}, {"THREADS", "4"}}),
+              ElementsAre("THREADS_MOST=9", "THREADS=4"));
+}
+
 }  // namespace
 }  // namespace braid::cli

@@ -55,6 +55,14 @@ TEST(Timeline, StartTimeoutIsReportedOnce) {
   f.expect_nothing_more();
 }
 
+TEST(Timeline, AStartThatIsHeldUpIsGivenTheWholeTimeFromThenOn) {
+  Fixture f;
+  f.timeline.on_start_held_up(at(15_s));
+  f.expect(15_s + kStartTimeout, {Action::kStartTimedOut});
+  f.timeline.on_start_held_up(at(60_s));
+  f.expect_nothing_more();
+}
+
 TEST(Timeline, DaemonsThatDoNotEndWhenTheApplicationsHaveAreKilled) {
   Fixture f;
   f.timeline.on_applications_start(at(2_s));

@@ -8,6 +8,7 @@ their input, output, environment and status, wrong use, and the death of every p
 import json
 import os
 import pathlib
+import shutil
 import signal
 import sys
 import time
@@ -120,6 +121,12 @@ class WhatGoesThereAndBack(HostsTest):
             "[c0] first hello you a b in /", "[c0] 3000000", "[c1]  hello you a b in /", "[c1] 0"]))
         self.assertEqual(sorted(run.stderr.splitlines()), ["[c0] wrong", "[c1] wrong"])
 
+    def test_a_variable_replaces_that_of_the_host(self):
+        run = self.braid.run("--quiet", "--hosts", TWO, "-x", "THREADS=3", "-x", "THREADS=a\n b", "printenv", "THREADS",
+                             env={**os.environ, "THREADS": "2"})
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual(sorted(run.stdout.splitlines()), ["[c0]  b", "[c0] a", "[c1]  b", "[c1] a"])
+
     def test_much_output_is_complete(self):
         program = self.script('i=0; while [ $i -lt 20000 ]; do echo "line $i of many"; i=$((i + 1)); done\n')
         run = self.braid.run("--quiet", "--hosts", TWO, program)
@@ -141,6 +148,34 @@ class WhatGoesThereAndBack(HostsTest):
         run = self.braid.run("--quiet", "--hosts", TWO, "--send", self.braid.application("jacobi"), "--size", "64")
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("verified", run.stdout)
+
+    def big_program(self):
+        """A whole program, with more behind it than pipes and buffers hold."""
+        program = self.folder / "program"
+        shutil.copy(self.braid.application("jacobi"), program)
+        os.truncate(program, 300 << 20)
+        return str(program)
+
+    # Longer than a message may be; it goes in parts, and its time is not that of the start.
+    def test_a_long_program_that_is_sent(self):
+        run = self.braid.start("--quiet", "--hosts", TWO, "--start-timeout", "2000", "--send", self.big_program(), "--size", "64")
+        out, err = finish(run)
+        self.assertEqual(run.returncode, 0, err)
+        self.assertIn("verified", out)
+
+    def test_the_sending_of_a_program_can_be_ended(self):
+        # The node reads a part every second, but lives.
+        node = script(self.folder / "slow", f"while head -c 65536; do sleep 1; done | {BIN}/braid-node\n")
+        run = self.braid.start("--quiet", "--hosts", "127.0.0.1", "--start-timeout", "1000", "--braid-node", node, "--send",
+                               self.big_program())
+        self.addCleanup(run.kill)
+        time.sleep(3)
+        self.assertIsNone(run.poll(), "the sending counted as a start that takes too long")
+        begun = time.monotonic()
+        run.send_signal(signal.SIGINT)
+        _, err = finish(run)
+        self.assertEqual((run.returncode, err), (130, ""))
+        self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END)
 
     def test_the_status_is_that_of_the_process_that_failed(self):
         program = self.script('[ "$BRAID_CLUSTER" = 1 ] && exit 7; sleep 60\n')
@@ -198,6 +233,7 @@ class WrongUse(HostsTest):
                 ("is no name of a host", "--hosts", "-oProxyCommand=reboot"),
                 ("an IPv6 address", "--hosts", "::1"),
                 ("there is no such variable", "--hosts", TWO, "-x", "NO_SUCH_VARIABLE"),
+                ("the run itself sets the variables BRAID_", "--hosts", TWO, "-x", "BRAID_CLUSTER=9"),
                 ("--per-host is of --hosts", "--per-host", "2"),
                 ("give one of them", "--hosts", TWO, "--hostfile", "x"),
                 ("allowed: auto, local, pmix, ssh, slurm", "--hosts", TWO, "--launcher", "rsh"),
@@ -213,8 +249,16 @@ class WrongUse(HostsTest):
                             "--launcher", "ssh", "--ssh", "false")
         self.expect_refusal(70, "is in no folder of PATH", "--hosts", TWO, "--launcher", "ssh", "--ssh", "no-such-ssh")
         # It says what it is told, which is no greeting.
-        self.expect_refusal(70, "is not connected to all others", "--hosts", "127.0.0.1", "--braid-node", "/bin/cat",
+        self.expect_refusal(70, "s the braid-node of host 127.0.0.1 has not answered; ", "--hosts", "127.0.0.1", "--braid-node", "/bin/cat",
                             "--start-timeout", "500")
+
+    def test_control_c_while_a_host_does_not_answer(self):
+        run = self.braid.start("--quiet", "--hosts", TWO, "--braid-node", "/bin/cat", "true")
+        self.addCleanup(run.kill)
+        time.sleep(0.5)
+        run.send_signal(signal.SIGINT)
+        _, err = finish(run)
+        self.assertEqual((run.returncode, err), (130, ""))
 
     def test_another_version_is_named(self):
         node = self.folder / "node"

@@ -15,8 +15,8 @@ class Sink {
   int fd() const { return fd_; }
   // To append to. write_some() clears it when the output has failed.
   std::string& pending() { return pending_; }
-  bool wants_to_write() const { return !pending_.empty() && !gone_; }
-  bool has_room() const { return gone_ || pending_.size() < kMuchBytes; }
+  bool wants_to_write() const { return waiting() > 0 && !gone_; }
+  bool has_room() const { return gone_ || waiting() < kMuchBytes; }
   // Writes what can be written now without blocking.
   void write_some();
   // The output cannot be written any more (closed by its reader, or failed). Returns true once.
@@ -25,8 +25,13 @@ class Sink {
   int problem() const { return problem_; }
 
  private:
+  std::size_t waiting() const { return pending_.size() - written_; }
+
   const int fd_;
   std::string pending_;
+  // Of it, and overwritten there. They go when they are half of it: to move the rest for each part would take a time that grows
+  // with its square.
+  std::size_t written_ = 0;
   bool gone_ = false;
   int problem_ = 0;
   bool told_ = false;

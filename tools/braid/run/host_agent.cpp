@@ -161,7 +161,10 @@ class Agent {
 
   void take(const Message& message) {
     const std::string what = message.at("do").get<std::string>();
-    if (what == "begin") {
+    if (what == "program") {
+      if (const Result<void> done = take_program(bytes_of(message.at("bytes"))); !done)
+        tell_failure(done.error().text);
+    } else if (what == "begin") {
       if (const Result<void> done = begin(message); !done) tell_failure(done.error().text);
     } else if (what == "close") {
       is_closing_ = true;
@@ -276,16 +279,20 @@ class Agent {
     if (!daemon) return daemon.error();
     options_.daemon = *daemon;
     options_.application = message.at("application").get<std::string>();
-    if (message.contains("program")) return take_program(bytes_of(message["program"]));
+    if (message.at("is_sent").get<bool>()) {
+      if (const Result<void> done = take_program({}); !done) return done;
+      options_.application = fmt::format("/proc/{}/fd/{}", ::getpid(), program_.get());
+      return {};
+    }
     if (::access(options_.application.c_str(), X_OK) != 0)
       return error("{}: {}; put the program there too (a shared file system), or send it with --send",
                    options_.application, cause_and_cure(errno));
     return {};
   }
 
-  // A file without a name, which is gone with this process.
+  // Into a file without a name, which is gone with this process.
   Result<void> take_program(std::string_view bytes) {
-    program_ = Descriptor(::memfd_create("braid-program", MFD_CLOEXEC));
+    if (!program_) program_ = Descriptor(::memfd_create("braid-program", MFD_CLOEXEC));
     if (!program_) return error("memory for the program: {}", cause_and_cure(errno));
     while (!bytes.empty()) {
       const ssize_t n = ::write(program_.get(), bytes.data(), bytes.size());
@@ -293,7 +300,6 @@ class Agent {
       if (n <= 0) return error("memory for the program: {}", cause_and_cure(errno));
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
-    options_.application = fmt::format("/proc/{}/fd/{}", ::getpid(), program_.get());
     return {};
   }
 

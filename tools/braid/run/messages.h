@@ -2,9 +2,10 @@
 // after its length in four bytes, little-endian. Pure.
 //
 // To a braid-node ("do"):
+//   program            bytes: the next of the program's file, before begin
 //   begin              version, run, configuration, plans (of its clusters), application, command, exported, folder,
 //                      labels (which outputs have them: all, stderr, none), is_quiet, placed (clusters of the run with their processors; without it the host places its own),
-//                      program (its bytes; optional), secret (its bytes; missing: no link is sealed), or credential, in which it is (launchers/)
+//                      is_sent (whether its program came before), secret (its bytes; missing: no link is sealed), or credential, in which it is (launchers/)
 //   start_application  cluster, input (whether it reads any)
 //   signal             role, cluster, number, group
 //   ask_for_waits      cluster
@@ -33,10 +34,10 @@ using Message = nlohmann::json;
 
 // A braid-node writes this first. What a login shell writes before it is not ours.
 inline constexpr std::string_view kAgentGreeting = "\nbraid-node 1\n";
-// The longest message: a report, or a program.
+// The longest message.
 inline constexpr std::size_t kMaxMessageBytes = std::size_t{256} << 20;
-// Input of one application on its way, and output in one message.
-inline constexpr std::size_t kInputOnTheWay = 256 << 10, kOutputAtOnce = 64 << 10;
+// Input of one application on its way, and output, or a part of a program, in one message.
+inline constexpr std::size_t kInputOnTheWay = 256 << 10, kOutputAtOnce = 64 << 10, kProgramAtOnce = 64 << 10;
 
 std::string encode(const Message& message);
 Message bytes_value(std::string_view bytes);

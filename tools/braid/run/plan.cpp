@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <map>
 
 #include "base/ethernet.h"
@@ -342,11 +341,16 @@ Environment plan_environment(const settings::RunConfig& config, unsigned cluster
 }
 
 std::vector<std::string> merge_environment(const char* const* inherited, const Environment& added) {
+  std::map<std::string, std::string> replacing;
+  for (const auto& [name, value] : added) replacing[name] = value;
   std::vector<std::string> merged;
   for (; inherited != nullptr && *inherited != nullptr; ++inherited) {
-    if (std::strncmp(*inherited, "BRAID_", 6) != 0) merged.emplace_back(*inherited);
+    const std::string_view variable(*inherited);
+    if (!variable.starts_with(kOwnVariables) &&
+        !replacing.contains(std::string(variable.substr(0, variable.find('=')))))
+      merged.emplace_back(variable);
   }
-  for (const auto& [name, value] : added) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : replacing) merged.push_back(name + "=" + value);
   return merged;
 }
 

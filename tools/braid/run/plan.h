@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -58,7 +59,10 @@ using Environment = std::vector<std::pair<std::string, std::string>>;
 Environment plan_environment(const settings::RunConfig& config, unsigned cluster, const std::string& service,
                              int report_fd, int pulse_fd = -1);
 
-// `inherited` (environ) without variables that begin with BRAID_, and `added`: NAME=value.
+// What the names of variables begin with that only a run gives to its processes.
+inline constexpr std::string_view kOwnVariables = "BRAID_";
+
+// `inherited` (environ) without those, and `added`: NAME=value. Each name is there once: what is added wins, the last of several.
 std::vector<std::string> merge_environment(const char* const* inherited, const Environment& added);
 
 }  // namespace braid::cli

@@ -7,8 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <fstream>
-#include <iterator>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/system_error.h"
@@ -64,7 +63,8 @@ Result<Message> begin_message(const RunOptions& options, const std::string& run,
                      {"exported", options.exported},
                      {"labels", word_of(options.labels)},
                      {"folder", options.folder},
-                     {"is_quiet", options.is_quiet}};
+                     {"is_quiet", options.is_quiet},
+                     {"is_sent", options.sent_program != nullptr}};
   if (placed != nullptr) message["placed"] = *placed;
   for (const proxy::NodeConfig& plan : plans) message["plans"].push_back(proxy::to_json(plan));
   if (options.secret) {
@@ -76,13 +76,6 @@ Result<Message> begin_message(const RunOptions& options, const std::string& run,
     else
       message["secret"] = bytes_value({reinterpret_cast<const char*>(secret.data()), secret.size()});
   }
-  if (!options.sends_program) return message;
-  std::ifstream file(options.application, std::ios::binary);
-  const std::string program{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file || program.size() >= kMaxMessageBytes)
-    return error("--send: {} cannot be read, or is longer than {} MiB", options.application,
-                 kMaxMessageBytes >> 20);
-  message["program"] = bytes_value(program);
   return message;
 }
 
@@ -93,6 +86,7 @@ RemoteHost::RemoteHost(ChildProcesses& children, const RunOptions& options, cons
       host_(host),
       command_(std::move(command)),
       begin_(begin_message(options, run, plans, placed)),
+      program_(options.sent_program),
       labels_(options.labels) {
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) clusters_[k];
 }
@@ -104,10 +98,36 @@ Result<void> RemoteHost::start_daemons() {
   is_asked_for_ = true;
   liveness_.start(monotonic_now(), kPatience);
   for (const auto& [number, cluster] : clusters_) living_.insert({Role::kDaemon, number});
-  command_->send(encode(*begin_));
-  begin_ = Message();
   beat_at_ = monotonic_now();
+  send_program();
   return {};
+}
+
+// As much as there is room for, and what begins the run there after all of it.
+void RemoteHost::send_program() {
+  while (is_sending_program() && command_->has_room()) {
+    char bytes[kProgramAtOnce];
+    const ssize_t n = program_ ? ::pread(program_->get(), bytes, sizeof bytes, sent_) : 0;
+    if (n < 0) {
+      events_.push_back(
+          HostFailed{fmt::format("host {}: --send: the program: {}", host_.name, cause_and_cure(errno))});
+      return give_up_start();
+    }
+    if (n == 0) {
+      command_->send(encode(*begin_));
+      begin_ = Message();
+      return;
+    }
+    sent_ += n;
+    send({{"do", "program"}, {"bytes", bytes_value({bytes, static_cast<std::size_t>(n)})}});
+  }
+}
+
+// Nothing has begun there, and nothing will.
+void RemoteHost::give_up_start() {
+  begin_ = Message();
+  for (const RunProcess& process : std::exchange(living_, {}))
+    events_.push_back(ProcessEnded{process, SIGTERM, {}});
 }
 
 Result<void> RemoteHost::start_application(unsigned cluster, int input, const std::string&) {
@@ -122,6 +142,12 @@ Result<void> RemoteHost::start_application(unsigned cluster, int input, const st
 }
 
 void RemoteHost::signal(const RunProcess& process, int number, SignalTo to) {
+  if (is_sending_program()) return give_up_start();
+  if (number == SIGKILL && !is_greeted_ && !is_lost_) {  // perhaps nothing of it ever was there
+    give_up_start();
+    close();
+    return command_->kill();
+  }
   if (number == SIGKILL && kill_by_ == Instant::never()) kill_by_ = monotonic_now() + kClose;
   Message message = {{"do", "signal"}, {"number", number}, {"group", to == SignalTo::kGroup}};
   name_process(message, process);
@@ -137,6 +163,7 @@ void RemoteHost::close() {
   is_closing_ = true;
   close_by_ = monotonic_now() + kClose;
   inputs_.clear();
+  begin_ = Message();
   send({{"do", "close"}});
 }
 
@@ -157,6 +184,7 @@ void RemoteHost::watch(std::vector<pollfd>& fds) const {
 }
 
 Instant RemoteHost::next_deadline() const {
+  if (is_sending_program() && command_->has_room()) return Instant::from_ns(0);
   return is_lost_ || !is_asked_for_ ? Instant::never() : earlier(beat_at_, earlier(kill_by_, close_by_));
 }
 
@@ -168,6 +196,7 @@ void RemoteHost::turn(Instant now) {
   }
   if (is_reading() || command_->end()) read_some(now);
   if (command_->end()) return take_agents_end(*command_->end());
+  send_program();
   for (auto& [cluster, input] : inputs_) forward_input(cluster, input);
   command_->write_some();
   look_for_life(now);
@@ -193,6 +222,7 @@ void RemoteHost::look_for_life(Instant now) {
 void RemoteHost::lose(const std::string& why) {
   if (is_lost_) return;
   is_lost_ = true;
+  begin_ = Message();
   inputs_.clear();
   living_.clear();
   events_.push_back(HostFailed{fmt::format("host {} is lost: {}", host_.name, why), true});
@@ -255,6 +285,7 @@ void RemoteHost::take(const Message& message) {
   } else if (is == "failed") {
     events_.push_back(
         HostFailed{fmt::format("host {}: {}", host_.name, message.at("text").get<std::string>())});
+    if (is_sending_program()) give_up_start();
   } else if (is == "ready") {
     cluster_of(message).is_ready = true;
   } else if (is == "ended") {

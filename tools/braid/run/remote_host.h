@@ -44,6 +44,8 @@ class RemoteHost final : public RunHost {
   void turn(Instant now) override;
   bool take_end(const EndedChild& ended) override;
   std::vector<HostEvent> take_events() override { return std::exchange(events_, {}); }
+  bool has_answered() const override { return is_greeted_; }
+  bool is_sending_program() const override { return is_asked_for_ && begin_.ok() && !begin_->empty(); }
   std::vector<unsigned> late_clusters() const override;
   bool waits(unsigned cluster) const override;
   bool is_stopped(const RunProcess& process) const override;
@@ -64,6 +66,8 @@ class RemoteHost final : public RunHost {
   };
 
   void send(const Message& message);
+  void send_program();
+  void give_up_start();
   bool is_reading() const;
   void read_some(Instant now);
   void take_bytes(std::string_view bytes);
@@ -82,7 +86,9 @@ class RemoteHost final : public RunHost {
   ChildProcesses& children_;
   const Host host_;
   const std::unique_ptr<HostCommand> command_;
-  Result<Message> begin_;  // until it is sent
+  Result<Message> begin_;  // until it is sent, after the program
+  const std::shared_ptr<const Descriptor> program_;
+  off_t sent_ = 0;  // of the program
   std::map<unsigned, Cluster> clusters_;
   std::map<unsigned, Input> inputs_;
   const Labels labels_;

@@ -1,5 +1,6 @@
 #include "tools/braid/run/run_command.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 
 #include "base/json.h"
 #include "base/limits.h"
+#include "base/system_error.h"
 #include "proxy/daemon/key_log.h"
 #include "settings/run_words.h"
 #include "settings/words.h"
@@ -189,6 +191,13 @@ void spread(const Arguments& arguments, const Given& given, settings::Collector<
 // NAME=VALUE, or NAME with the value that it has here.
 std::pair<std::string, std::string> exported_variable(const std::string& text) {
   const std::size_t equals = text.find('=');
+  if (text.starts_with(kOwnVariables))
+    refuse(
+        kUsageStatus,
+        fmt::format(
+            "-x {}: the run itself sets the variables {}...; give the options of 'braid run' instead, or take "
+            "another name",
+            text, kOwnVariables));
   if (equals != std::string::npos && equals > 0) return {text.substr(0, equals), text.substr(equals + 1)};
   const char* const value = std::getenv(text.c_str());
   if (equals == 0 || value == nullptr)
@@ -220,6 +229,12 @@ std::shared_ptr<const HostLauncher> launcher_of(const Arguments& arguments, cons
   return std::move(*launcher);
 }
 
+std::shared_ptr<const Descriptor> open_program(const std::string& path) {
+  auto program = std::make_shared<const Descriptor>(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!*program) refuse(kUsageStatus, fmt::format("--send: {}: {}", path, cause_and_cure(errno)));
+  return program;
+}
+
 void prepare_hosts(const Arguments& arguments, const Given& given, const RankedRun* ranks,
                    settings::Collector<settings::RunConfig>& builder, RunOptions& options) {
   if (ranks != nullptr)
@@ -231,7 +246,7 @@ void prepare_hosts(const Arguments& arguments, const Given& given, const RankedR
   spread(arguments, given, builder, options);
   options.launcher = launcher_of(arguments, ranks, options.hosts);
   options.agent = arguments.hosts.agent(given);
-  options.sends_program = arguments.sends_program;
+  if (arguments.sends_program) options.sent_program = open_program(options.application);
   std::error_code problem;
   options.folder = given.has("--folder") ? arguments.folder : std::filesystem::current_path(problem).string();
   options.application = std::filesystem::absolute(options.application, problem).string();

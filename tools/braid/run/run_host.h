@@ -75,6 +75,10 @@ class RunHost {
   // What happened since the last call.
   virtual std::vector<HostEvent> take_events() = 0;
 
+  // It can be asked for something: another host's braid-node has said its first word.
+  virtual bool has_answered() const { return true; }
+  // The program is on its way there, however long that takes.
+  virtual bool is_sending_program() const { return false; }
   // Daemons that are not connected to all others.
   virtual std::vector<unsigned> late_clusters() const = 0;
   // No compute node of this cluster computes, because each waits or the process is stopped.

@@ -185,6 +185,8 @@ class Supervisor {
         fail(Cause::kRunCannotContinue, done.error().text);
     }
     const Instant now = monotonic_now();
+    if (std::any_of(hosts_.begin(), hosts_.end(), [](const auto& h) { return h->is_sending_program(); }))
+      timeline_.on_start_held_up(now);
     while (const auto action = timeline_.poll(now)) carry_out(*action);
     children_.output().write_some();
     if (children_.output().take_output_failure()) on_output_failure(children_.output().output_problem());
@@ -470,6 +472,14 @@ class Supervisor {
   }
 
   std::string late_daemons() const {
+    std::vector<std::string> silent;
+    for (std::size_t i = 0; i < hosts_.size(); ++i)
+      if (!hosts_[i]->has_answered()) silent.push_back(options_.hosts[i].name);
+    if (!silent.empty())
+      return fmt::format(
+          "after {:.1f} s the braid-node of host {} has not answered; its messages, if there are any, are above. 'braid doctor' with "
+          "the same hosts tries the connections. To wait longer, set --start-timeout (now {} ms)",
+          (monotonic_now() - timeline_.begun()).s(), fmt::join(silent, ", "), config_.start_timeout_ms);
     return fmt::format(
         "after {:.1f} s the braidd of cluster {} is not connected to all others; its messages, if there are any, "
         "are above. To wait longer, set --start-timeout (now {} ms)",

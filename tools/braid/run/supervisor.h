@@ -14,6 +14,7 @@
 #include "base/result.h"
 #include "settings/run.h"
 #include "stack/secure/secret.h"
+#include "tools/braid/process/descriptor.h"
 #include "tools/braid/run/debugger.h"
 #include "tools/braid/run/hosts.h"
 #include "tools/braid/run/input_relay.h"
@@ -36,12 +37,12 @@ struct RunOptions {
   Labels labels = Labels::kAll;
   // Variables for the application beside those that it inherits on its host.
   Environment exported{};
-  // Empty: all clusters are on this host. The launcher starts `agent`, the path of a braid-node, on each; with `sends_program` it
-  // gets the application's file, which is not on that host.
+  // Empty: all clusters are on this host. The launcher starts `agent`, the path of a braid-node, on each; with `sent_program`, the
+  // application's file, it gets what is in it: there is no such file on that host.
   std::vector<Host> hosts{};
   std::shared_ptr<const HostLauncher> launcher{};
   std::string agent{};
-  bool sends_program = false;
+  std::shared_ptr<const Descriptor> sent_program{};
   std::string folder{};    // in which hosts run the application
   bool is_quiet = false;   // says nothing of threads that have no core
   bool is_sealed = false;  // the run makes a secret

@@ -12,7 +12,12 @@ bool take(Instant& deadline, Instant now) {
 
 }  // namespace
 
-Timeline::Timeline(Instant now, Duration start_timeout) : begun_(now), start_deadline_(now + start_timeout) {}
+Timeline::Timeline(Instant now, Duration start_timeout)
+    : begun_(now), start_timeout_(start_timeout), start_deadline_(now + start_timeout) {}
+
+void Timeline::on_start_held_up(Instant now) {
+  if (start_deadline_ != Instant::never()) start_deadline_ = now + start_timeout_;
+}
 
 void Timeline::on_applications_start(Instant now) {
   phase_ = Phase::kRunning;

@@ -47,6 +47,8 @@ class Timeline {
 
   Timeline(Instant now, Duration start_timeout);
 
+  // What the start takes does not count up to here.
+  void on_start_held_up(Instant now);
   void on_applications_start(Instant now);
   // The caller asks the daemons to end.
   void on_applications_end(Instant now);
@@ -72,6 +74,7 @@ class Timeline {
 
  private:
   const Instant begun_;
+  const Duration start_timeout_;
   Phase phase_ = Phase::kStarting;
   bool cut_short_ = false;
   bool output_is_closed_ = false;

@@ -20,6 +20,7 @@ class ChildCommand final : public HostCommand {
   Result<void> start() override;
   bool is_started() const override { return child_.has_value(); }
   void send(std::string_view bytes) override;
+  bool has_room() const override { return !out_ || out_->has_room(); }
   void close_input() override;
   void kill() override;
   void watch(std::vector<pollfd>& fds, bool is_read) const override;

@@ -24,6 +24,8 @@ class HostCommand {
   virtual bool is_started() const = 0;
   // To its standard input. What it does not take at once is kept until write_some().
   virtual void send(std::string_view bytes) = 0;
+  // Little is kept: a sender of much waits for this, after write_some().
+  virtual bool has_room() const = 0;
   // After what was sent.
   virtual void close_input() = 0;
   virtual void kill() = 0;

@@ -26,6 +26,7 @@ class HostRelay::Relayed final : public HostCommand {
   void send(std::string_view bytes) override {
     if (!branch().end) relay_.send({{"do", "input"}, {"command", branch_}, {"bytes", bytes_value(bytes)}});
   }
+  bool has_room() const override { return relay_.own_->has_room(); }
   void close_input() override {
     if (!branch().end) relay_.send({{"do", "end_input"}, {"command", branch_}});
   }
