@@ -41,7 +41,9 @@ std::string cure_of(int why, const UdpEnd& own) {
     case EADDRNOTAVAIL:
       return fmt::format("this host has no address {}; see 'ip address'", own.address.to_string());
     case EADDRINUSE:
-      return fmt::format("another process has UDP port {}; set another udp_port", own.port);
+      return fmt::format(
+          "another process has UDP port {}; set another udp_port; a 'braid run' that is begun again takes others",
+          own.port);
     default:
       return std::strerror(why);
   }

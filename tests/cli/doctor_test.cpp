@@ -1,8 +1,11 @@
 // What the doctor makes of facts.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include "base/clock.h"
 #include "base/json.h"
+#include "tools/braid/doctor/consulted_host.h"
 #include "tools/braid/doctor/findings.h"
 
 namespace braid::cli {
@@ -115,6 +118,21 @@ TEST(Doctor, FindingsTravelAsJson) {
   for (const char* const nonsense :
        {"{}", "[]", "3", R"({"what":"a","verdict":"so so","found":"b","cure":"c"})"})
     EXPECT_THROW((void)nlohmann::json::parse(nonsense).get<Finding>(), nlohmann::json::exception) << nonsense;
+}
+
+// While one host is waited for, another's answer waits.
+TEST(Doctor, ReadsWhatWasSaidBeforeADeadlineThatHasPassed) {
+  Result<ConsultedHost> host =
+      ConsultedHost::start({"sh", "-c", "echo 'braid-doctor {\"is\": 1}'; exec sleep 100"});
+  ASSERT_TRUE(host.ok()) << host.error().text;
+  Result<nlohmann::json> answer = host->next(monotonic_now());
+  for (int tries = 0; !answer && tries < 1000; ++tries) {
+    ::usleep(10'000);
+    answer = host->next(monotonic_now());
+  }
+  ASSERT_TRUE(answer.ok()) << answer.error().text;
+  EXPECT_EQ(answer->dump(), "{\"is\":1}");
+  EXPECT_EQ(host->next(monotonic_now()).error().text, "its braid-node has not answered");
 }
 
 }  // namespace

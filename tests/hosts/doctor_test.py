@@ -87,6 +87,7 @@ class Loopback(unittest.TestCase):
                 said = doctor("127.0.0.2", "127.0.0.3", *self.node(text), expect=1)
                 self.assertEqual(said.count("  bad      connection: "), 2, said)
                 self.assertIn(found, said)
+                self.assertEqual(said.count(f"try it by hand: {self.folder}/braid-node --doctor\n"), 2, said)
         self.assertIn("welcome", doctor("127.0.0.2", "127.0.0.3", *self.node("echo welcome >&2; exit 1"), expect=1))
 
     def test_another_version_is_named(self):

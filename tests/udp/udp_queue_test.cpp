@@ -232,7 +232,10 @@ TEST(UdpQueue, SocketsErrorsNameTheCure) {
   const auto first = open(taken);
   const auto second = UdpQueue::open({.own = taken}, nullptr);
   ASSERT_FALSE(second.ok());
-  EXPECT_THAT(second.error().text, HasSubstr("another process has UDP port 7000; set another udp_port"));
+  EXPECT_THAT(
+      second.error().text,
+      HasSubstr(
+          "another process has UDP port 7000; set another udp_port; a 'braid run' that is begun again takes others"));
   const auto elsewhere = UdpQueue::open({.own = {Ipv4Address(192, 0, 2, 77), 7000}}, nullptr);
   ASSERT_FALSE(elsewhere.ok());
   EXPECT_THAT(elsewhere.error().text, HasSubstr("this host has no address 192.0.2.77"));

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -83,8 +84,8 @@ Result<nlohmann::json> ConsultedHost::next(Instant deadline) {
       process_.pid = -1;
       return error("{} {}; its messages, if there are any, are above", name_, describe_end(status));
     }
-    const Duration left = deadline - monotonic_now();
-    if (left.ns() <= 0) return error("its braid-node has not answered");
+    // What has come before a deadline that has passed meanwhile, while another host was waited for, is read.
+    const Duration left = std::max(Duration(), deadline - monotonic_now());
     pollfd fds[] = {{process_.out.get(), POLLIN, 0}, {process_.err.get(), POLLIN, 0}};
     (void)::poll(fds, 2, static_cast<int>(left.ns() / 1'000'000 + 1));
     forward_errors();
@@ -92,6 +93,7 @@ Result<nlohmann::json> ConsultedHost::next(Instant deadline) {
     char bytes[65536];
     const ssize_t n = ::read(process_.out.get(), bytes, sizeof bytes);
     if (n > 0) said_.append(bytes, static_cast<std::size_t>(n));
+    if (n < 0 && left == Duration()) return error("its braid-node has not answered");
     is_over = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
     // Its status comes a moment after the end of its output.
     if (is_over) (void)::usleep(100'000);

@@ -16,6 +16,7 @@
 #include "tools/braid/doctor/findings.h"
 #include "tools/braid/run/host_options.h"
 #include "tools/braid/run/plan.h"
+#include "tools/braid/shell_word.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -62,6 +63,7 @@ class Chart {
 
 struct Consulted {
   Host host;
+  std::string command;                // that starts its braid-node, for a shell
   std::optional<ConsultedHost> talk;  // while it answers
   std::vector<Finding> findings;
   std::vector<std::optional<std::uint16_t>> ports;  // by address; nothing: the host does not have the address
@@ -72,7 +74,7 @@ struct Consulted {
   void lose(const std::string& why) {
     findings.push_back(
         {"connection", Verdict::kBad, why,
-         "make the command that starts braid-node work: try it by hand (docs/OPERATIONS.md, Several hosts)"});
+         fmt::format("make the command that starts braid-node work; try it by hand: {}", command)});
     talk.reset();
   }
 };
@@ -86,7 +88,9 @@ class Doctor {
 
   void consult(const HostLauncher& launcher, const std::string& agent) {
     for (Consulted& h : hosts_) {
-      Result<ConsultedHost> talk = ConsultedHost::start(launcher.command(h.host, {agent, "--doctor"}));
+      const std::vector<std::string> words = launcher.command(h.host, {agent, "--doctor"});
+      for (const std::string& word : words) h.command += (h.command.empty() ? "" : " ") + for_shell(word);
+      Result<ConsultedHost> talk = ConsultedHost::start(words);
       if (!talk) {
         h.lose(talk.error().text);
         continue;
