@@ -82,6 +82,19 @@ TEST(Plan, AWireForEachWayBetweenHosts) {
   }
 }
 
+TEST(Plan, HostsMayHaveOtherNumbersOfProxies) {
+  settings::RunConfig config = clusters(3);
+  config.wire = settings::Wire::kUdp;
+  config.proxies = 2;
+  const std::vector<Host> hosts = {
+      {.name = "a", .addresses = {"10.0.0.1"}, .proxies = 3, .first_cluster = 0, .clusters = 2},
+      {.name = "b", .addresses = {"10.0.0.2"}, .first_cluster = 2, .clusters = 1}};
+  for (const proxy::NodeConfig& node : plan_nodes_of_hosts(config, "run", hosts)) {
+    EXPECT_EQ(node.proxies, node.cluster < 2 ? 3 : 2);
+    for (const proxy::PeerConfig& peer : node.peers) EXPECT_EQ(peer.proxies, peer.cluster < 2 ? 3 : 2);
+  }
+}
+
 TEST(Plan, KeysOfOneHostAreInOneFileAndThoseOfHostsInOneForEachNode) {
   settings::RunConfig config = clusters(2);
   config.wire = settings::Wire::kUdp;

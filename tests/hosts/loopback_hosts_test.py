@@ -205,12 +205,38 @@ class Hostfiles(HostsTest):
             "--proxies", "2")
         self.assertEqual((status, clusters), (0, ["2"]), problem)
 
+    def test_hosts_with_different_numbers_of_proxies(self):
+        hosts, report = self.folder / "hosts", self.folder / "report.json"
+        hosts.write_text("- {host: 127.0.0.1, slots: 2, proxies: 3}\n- {host: 127.0.0.2, proxies: 1}\n- {host: 127.0.0.3}\n")
+        for options in ((), ("--all-pairs",), ("--security", "required", "--peer", "round-robin"), ("--loss", "0.01")):
+            with self.subTest(options):
+                run = self.braid.run("--hostfile", str(hosts), "--proxies", "2", "--compute", "1", "--report", str(report), *options,
+                                     self.braid.application("water"), "--molecules", "64")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertIn("verified", run.stdout)
+                self.assertIn("4 clusters of 1 compute node and 1 to 3 proxies", run.stderr)
+                proxies = [cluster["proxies"] for cluster in json.loads(report.read_text())["clusters"]]
+                self.assertEqual([len(all) for all in proxies], [3, 3, 1, 2])
+                self.assertTrue(all(sum(proxy["messages_received"] for proxy in each) for each in proxies))
+        plan = self.braid.run("--hostfile", str(hosts), "--proxies", "2", "--compute", "1", "--show-plan", "true")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        if "proxies) want a core each" in plan.stdout:
+            self.assertIn("13 threads (4 clusters of 1 compute node and 1 to 3 proxies) want a core each", plan.stdout)
+
+    def test_each_address_of_a_host_has_a_proxy(self):
+        status, clusters, problem = self.clusters_of(
+            "- {host: 127.0.0.1, addresses: [127.0.1.1, 127.0.1.2], proxies: 1}\n- {host: 127.0.0.2, addresses: [127.0.2.1, 127.0.2.2]}\n",
+            "--proxies", "2")
+        self.assertEqual((status, clusters), (64, []))
+        self.assertIn("host 127.0.0.1: 2 addresses for 1 proxies", problem)
+
     def test_what_is_wrong_is_named_with_its_place(self):
         for text, words in (("127.0.0.1 slot=2\n", "hosts:1: 'slot=2' is not known"),
                             ("127.0.0.1\n127.0.0.2 slots=0\n", "hosts:2: '0' slots"),
                             ("hosts:\n  - {host: 127.0.0.1}\n", "a file in YAML is a list: - {host: NAME}"),
                             ("", "no host is named"),
                             ("- {host: a, slots: many}\n", "'many' slots"),
+                            ("- {host: a, proxies: 0}\n", "'0' proxies; allowed: 1 to 32"),
                             ("- {host: a, address: 10.0.0.1}\n", "key 'address'"),
                             ("- {host: a, addresses: [b]}\n", "an IPv4 address is wanted"),
                             ("- {slots: 1}\n", "key 'host' is missing"),

@@ -96,7 +96,8 @@ class Doctor {
         continue;
       }
       h.talk.emplace(std::move(talk).value());
-      h.talk->say({{"threads", h.host.clusters * (config_.compute + config_.proxies)},
+      h.talk->say({{"threads", h.host.clusters * (config_.compute +
+                                                  (h.host.proxies == 0 ? config_.proxies : h.host.proxies))},
                    {"is_sealed", settings::is_sealed(config_.security.mode, false)},
                    {"addresses", h.host.addresses}});
     }

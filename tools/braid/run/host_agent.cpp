@@ -211,6 +211,7 @@ class Agent {
       clusters_.push_back(plan->cluster);
       plans.push_back(*plan);
     }
+    if (!plans.empty()) options_.config.proxies = plans.front().proxies;  // hosts may differ
     settings::RunConfig own = options_.config;
     own.clusters = static_cast<unsigned>(plans.size());
     for (proxy::NodeConfig& plan : plans) plan.idle.spins = own.spins(usable_cores());

@@ -102,6 +102,13 @@ Result<void> read_key(const settings::Document& file, const std::string& key, co
     host.slots = *slots;
     return {};
   }
+  if (key == "proxies" && value.is_scalar()) {
+    const std::optional<unsigned> proxies = number_in<unsigned>(value.text);
+    if (!proxies || *proxies == 0 || *proxies > kMaxProxies)
+      return error("{}: '{}' proxies; allowed: 1 to {}", file.place(value), value.text, kMaxProxies);
+    host.proxies = *proxies;
+    return {};
+  }
   if (key == "addresses" && value.is_list()) {
     for (const settings::Node* item : value.items) {
       if (!item->is_scalar() || !stack::Ipv4Address::parse(item->text))
@@ -110,7 +117,8 @@ Result<void> read_key(const settings::Document& file, const std::string& key, co
     }
     return {};
   }
-  return file.wrong(value, key, "allowed: host: NAME, slots: NUMBER, addresses: [IPV4, ...]");
+  return file.wrong(value, key,
+                    "allowed: host: NAME, slots: NUMBER, addresses: [IPV4, ...], proxies: NUMBER");
 }
 
 Result<std::vector<Host>> parse_yaml_hosts(const std::string& text, const std::string& name) {

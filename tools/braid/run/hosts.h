@@ -15,13 +15,14 @@ struct Host {
   std::string name;                      // as its launcher takes it: a name, an address, user@name
   unsigned slots = 1;                    // the clusters that it can have
   std::vector<std::string> addresses{};  // IPv4, of its NIs; empty: that of its name
+  unsigned proxies = 0;                  // of each of its clusters; 0: as many as the run's others have
   unsigned first_cluster = 0;            // set by place_clusters()
   unsigned clusters = 0;
 };
 
 // "a,b:2,user@c": names, each with its slots.
 Result<std::vector<Host>> parse_hosts(const std::string& list);
-// The text of a host file: YAML, a list of maps with the keys host, slots and addresses; or lines as mpirun takes them,
+// The text of a host file: YAML, a list of maps with the keys host, slots, addresses and proxies; or lines as mpirun takes them,
 // "name", "name:2" or "name slots=2", with comments that begin with #. `name` names the file in messages.
 Result<std::vector<Host>> parse_host_file(const std::string& text, const std::string& name);
 

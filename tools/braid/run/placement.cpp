@@ -69,6 +69,13 @@ class Placer {
     return static_cast<unsigned>(std::min(free, std::floor(host_.quota.value_or(free))));
   }
 
+  static std::string text_of_proxies(std::span<const ClusterNeeds> clusters) {
+    const auto [least, most] = std::minmax_element(
+        clusters.begin(), clusters.end(),
+        [](const ClusterNeeds& a, const ClusterNeeds& b) { return a.proxies < b.proxies; });
+    return counted_between(least->proxies, most->proxies, "proxy", "proxies");
+  }
+
   std::string refusal(std::span<const ClusterNeeds> clusters, unsigned threads) const {
     std::string there = fmt::format("there {} {}", cores_ == 1 ? "is" : "are", cores_);
     if (taken_ > 0) there += fmt::format(", of which other runs have {}", taken_);
@@ -79,7 +86,7 @@ class Placer {
         "other; take fewer clusters, --compute or --proxies, or give the run more cores (--bind none: without "
         "this warning)",
         threads, counted(clusters.size(), "cluster"), counted(clusters.front().nodes, "compute node"),
-        counted(clusters.front().proxies, "proxy", "proxies"), there);
+        text_of_proxies(clusters), there);
   }
 
   // Proxies whose interface is near some cores come before everything else, as long as there are such cores.

@@ -62,6 +62,10 @@ std::string static_mac(unsigned cluster, unsigned ni) {
   return fmt::format("02:62:72:{:02x}:{:02x}:{:02x}", 0x64 + ni, cluster >> 8, cluster & 0xff);
 }
 
+std::uint16_t proxies_on(const settings::RunConfig& config, const Host& host) {
+  return static_cast<std::uint16_t>(host.proxies == 0 ? config.proxies : host.proxies);
+}
+
 proxy::PeerConfig plan_peer(const settings::RunConfig& config, unsigned cluster) {
   proxy::PeerConfig peer;
   peer.cluster = static_cast<std::uint16_t>(cluster);
@@ -226,6 +230,7 @@ void plan_peers_on(const settings::RunConfig& config, const std::string& run, co
     if (k == node.cluster) continue;
     proxy::PeerConfig peer = plan_peer(config, k);
     peer.udp_port = port_on(run, host, k);
+    peer.proxies = proxies_on(config, host);
     for (unsigned n = 0; n < config.nis; ++n) {
       if (is_own)
         add_wire(node, k, n, peer);
@@ -283,6 +288,7 @@ std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& co
   for (const Host& own : hosts) {
     for (unsigned k = own.first_cluster; k < own.first_cluster + own.clusters; ++k) {
       nodes[k].idle.spins = 0;
+      nodes[k].proxies = proxies_on(config, own);
       // Hosts may share a network's file system, where lines of two that write at once are lost: each node has a file of its
       // own, which opens the captures beside it.
       if (!config.security.keylog.empty())

@@ -247,9 +247,16 @@ bool used_nothing(const RunReport& report) {
          std::all_of(report.clusters.begin(), report.clusters.end(), alone);
 }
 
-std::string machine(const settings::RunConfig& c) {
+std::string machine(const RunReport& report) {
+  const settings::RunConfig& c = report.config;
+  // Hosts may differ from the run's setting, where they came so far as to say what their proxies did.
+  std::vector<std::size_t> proxies;
+  for (const ClusterReport& cluster : report.clusters)
+    if (!cluster.proxies.empty()) proxies.push_back(cluster.proxies.size());
+  if (proxies.empty()) proxies.push_back(c.proxies);
+  const auto [least, most] = std::minmax_element(proxies.begin(), proxies.end());
   return fmt::format("{} of {} and {}, wire {}, dispatch {}", counted(c.clusters, "cluster"),
-                     counted(c.compute, "compute node"), counted(c.proxies, "proxy", "proxies"),
+                     counted(c.compute, "compute node"), counted_between(*least, *most, "proxy", "proxies"),
                      c.wire == settings::Wire::kDpdk
                          ? fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind))
                          : std::string(settings::word_of(c.wire)),
@@ -283,7 +290,7 @@ void subtract_before_reset(std::vector<ClusterReport>& clusters) {
 
 std::string render_text(const RunReport& report) {
   std::string text = fmt::format("braid: {}; {}{}\n", report.command.empty() ? "" : report.command.front(),
-                                 machine(report.config), protection_text(report.protections));
+                                 machine(report), protection_text(report.protections));
   if (report.config.faults.any()) {
     const settings::FaultConfig& f = report.config.faults;
     text += fmt::format(

@@ -174,6 +174,13 @@ void spread(const Arguments& arguments, const Given& given, settings::Collector<
     refuse(kUsageStatus,
            fmt::format("--nis {}: each host has {} addresses; leave the option out, or give other addresses",
                        options.config.nis, nis));
+  for (const Host& host : options.hosts)
+    if (host.proxies != 0 && host.proxies < nis)
+      refuse(
+          kUsageStatus,
+          fmt::format(
+              "host {}: {} addresses for {} proxies: each proxy uses one; give it at least {} proxies, or fewer addresses",
+              host.name, nis, host.proxies, nis));
   const auto set = [&](const char* key, const std::string& text) {
     if (const Result<void> done = builder.set(key, text, "--hosts:"); !done)
       refuse(kUsageStatus, done.error().text);
