@@ -199,6 +199,12 @@ class Hostfiles(HostsTest):
         self.assertEqual(self.clusters_of("127.0.0.1 slots=2\n127.0.0.2\n", "--clusters", "2"), (0, ["2"], ""))
         self.assertEqual(self.clusters_of("127.0.0.1 slots=4\n127.0.0.2\n", "--per-host", "2"), (0, ["4"], ""))
 
+    def test_files_as_other_systems_write_them(self):
+        for text in ("127.0.0.1 slots=2\r\n127.0.0.2\r\n", "- {host: 127.0.0.1, slots: 2}\r\n- host: 127.0.0.2\r\n"):
+            for mark in ("", "\ufeff"):
+                with self.subTest(text=text, mark=mark):
+                    self.assertEqual(self.clusters_of(mark + text), (0, ["3"], ""))
+
     def test_several_addresses_are_several_interfaces(self):
         status, clusters, problem = self.clusters_of(
             "- {host: 127.0.0.1, addresses: [127.0.1.1, 127.0.1.2]}\n- {host: 127.0.0.2, addresses: [127.0.2.1, 127.0.2.2]}\n",
@@ -236,6 +242,7 @@ class Hostfiles(HostsTest):
                             ("hosts:\n  - {host: 127.0.0.1}\n", "a file in YAML is a list: - {host: NAME}"),
                             ("", "no host is named"),
                             ("- {host: a, slots: many}\n", "'many' slots"),
+                            ("127.0.0.1\x01\n", "has a control character"),
                             ("- {host: a, proxies: 0}\n", "'0' proxies; allowed: 1 to 32"),
                             ("- {host: a, address: 10.0.0.1}\n", "key 'address'"),
                             ("- {host: a, addresses: [b]}\n", "an IPv4 address is wanted"),

@@ -31,6 +31,10 @@ Result<unsigned> parse_slots(const std::string& text, const std::string& place) 
 // A name becomes a word of ssh's or srun's command line: one that begins with a dash would be an option there.
 Result<void> check_name(const std::string& name, const std::string& place) {
   if (name.empty()) return error("{}: the name of a host is missing", place);
+  const bool is_printed =
+      std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; });
+  if (!is_printed)
+    return error("{}: the name of a host has a control character, which is not shown; remove it", place);
   if (name.front() == '-' || name.find_first_of(" \t'\"\\$`;&|<>*?(){}") != std::string::npos)
     return error("{}: '{}' is no name of a host", place, name);
   return {};
@@ -185,6 +189,9 @@ Result<std::vector<Host>> parse_hosts(const std::string& list) {
 }
 
 Result<std::vector<Host>> parse_host_file(const std::string& text, const std::string& name) {
+  // Some editors begin a file of UTF-8 so.
+  if (constexpr std::string_view kMark = "\xef\xbb\xbf"; text.starts_with(kMark))
+    return parse_host_file(text.substr(kMark.size()), name);
   const char first = first_character(text);
   if (first == 0) return error("{}: no host is named", name);
   return first == '-' || first == '[' ? parse_yaml_hosts(text, name) : parse_lines(text, name);
