@@ -193,7 +193,9 @@ constexpr Setting kRun[] = {
          .option = "--watchdog-hint",
          .unit = "s",
          .help =
-             "print what each compute node waits for when nothing has moved for this time, s, and go on; 0: never",
+             "print what each compute node waits for when nothing has moved for this time, s, and go on; once also when some "
+             "have waited so long while all others computed without a call of the runtime, as a loop does that polls a plain "
+             "variable; 0: never",
          .reason = "much longer than waits for a lost packet are",
          .most = kDayMs / 1000,
          .scope = Scope::kLive}),

@@ -487,6 +487,13 @@ std::string Engine::explain_wait(std::uint16_t node) const {
   return {};
 }
 
+bool Engine::waits_for_work(std::uint16_t node) const {
+  const ComputeNode& n = state_->nodes[node];
+  const WaitedFor::Kind kind = n.call.waits_for.kind;
+  return n.wait == Wait::kSync &&
+         (kind == WaitedFor::Kind::kThreadToRun || kind == WaitedFor::Kind::kProcessToRun);
+}
+
 void Engine::place_objects(std::uint32_t first, std::uint64_t address) {
   state_->addresses.first_apart = first;
   state_->addresses.apart = address;

@@ -119,6 +119,8 @@ class Engine {
   // "waits for lock 5, which compute node 3 has"; empty if it does not wait. `node` counts in the cluster,
   // the text's numbers in the machine. Allocates.
   std::string explain_wait(std::uint16_t node) const;
+  // The node waits for something to do, and nobody can say for how long.
+  bool waits_for_work(std::uint16_t node) const;
   // For these texts: the objects from the `first`th of those at addresses on (object_names.h) are at `address` and behind it.
   void place_objects(std::uint32_t first, std::uint64_t address);
   // The locks that `node` has: "3, 5". Allocates.

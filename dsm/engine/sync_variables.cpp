@@ -83,6 +83,8 @@ std::string name_of(const WaitedFor& waits_for) {
     case WaitedFor::Kind::kFreeNode:
       return "for a created process to end, because CREATE found no free compute node: start the program with more, or call "
              "WAIT_FOR_END first";
+    case WaitedFor::Kind::kProcessToRun:
+      return "for a process to run";
   }
   return {};
 }

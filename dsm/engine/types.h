@@ -69,7 +69,7 @@ enum class SyncOp : std::uint8_t {
 };
 inline constexpr SyncOp kLastSyncOp = SyncOp::kGather;
 
-// What a node waits for in the program's words, where a runtime on top of the machine makes the call. For texts only.
+// What a node waits for in the program's words, where a runtime on top of the machine makes the call. For texts and the watchdog only.
 struct WaitedFor {
   enum class Kind : std::uint8_t {
     kVariable,       // the call's own
@@ -85,6 +85,7 @@ struct WaitedFor {
     kOnce,
     kProcessEnd,  // of one that CREATE has made
     kFreeNode,    // for CREATE
+    kProcessToRun,
   };
   Kind kind = Kind::kVariable;
   std::uint64_t what = 0;

@@ -73,6 +73,8 @@ class Combiner final : private Network::Sink {
   CurrentCall& call() { return call_; }
   // Whether compute node `local` has begun one that is in progress.
   bool calls_together(unsigned local) const { return local == calling_node_ && call_.in_progress(); }
+  // Whether compute node `local` has an operation or a call in progress.
+  bool waits(unsigned local) const { return waiting_[local] || calls_together(local); }
   // Handles arrived messages, up to a batch, and sends the resulting ones, as `compute_node`. False: none
   // had arrived. Ends the process if one must be refused (PG-27) or a cluster is lost. With a network only.
   bool serve(unsigned compute_node);

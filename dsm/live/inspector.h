@@ -5,12 +5,18 @@
 #pragma once
 
 #include <semaphore.h>
+#include <sys/types.h>
 
 #include <atomic>
 #include <functional>
+#include <string>
 #include <thread>
 
 namespace braid::dsm {
+
+// Where a thread of this process is now, "search at search.c:12", or less where debugging information is missing; empty where
+// the program handles or blocks SIGQUIT, which asks the thread, and for the runtime's own code. An inspector's thread only.
+std::string place_of_thread(pid_t thread);
 
 class Inspector {
  public:

@@ -2,6 +2,13 @@
 // a watchdog it counts in memory of its own. Any thread; allocates nothing after map().
 #pragma once
 
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <array>
+#include <atomic>
+
+#include "base/limits.h"
 #include "base/result.h"
 #include "dsm/live/pulse.h"
 #include "dsm/live/this_thread.h"
@@ -27,6 +34,19 @@ class PulseWriter {
   // The current counts, for tests.
   const Pulse& read() const { return *pulse_; }
 
+  // The calling thread, a compute node's, has something of the program's to run, or no longer has.
+  void begin_work() {
+    if (this_thread.local >= 0) threads_[static_cast<unsigned>(this_thread.local)].store(::gettid());
+    begin_computing();
+  }
+  void end_work() {
+    end_computing();
+    if (this_thread.local >= 0) threads_[static_cast<unsigned>(this_thread.local)].store(0);
+  }
+  // The thread that has begin_work() behind it as compute node `local`; 0: none.
+  pid_t thread_of(unsigned local) const { return threads_[local].load(); }
+  void tell(const NodesNow& nodes) { pulse_->nodes.store(nodes.packed()); }
+
   // The calling thread computes, or no longer does.
   void begin_computing() {
     this_thread.counted = true;
@@ -37,11 +57,11 @@ class PulseWriter {
     pulse_->busy.fetch_sub(1, std::memory_order_relaxed);
   }
 
-  // The calling thread computes while one lives.
+  // The calling thread works while one lives.
   class Computing {
    public:
-    explicit Computing(PulseWriter& pulse) : pulse_(pulse) { pulse_.begin_computing(); }
-    ~Computing() { pulse_.end_computing(); }
+    explicit Computing(PulseWriter& pulse) : pulse_(pulse) { pulse_.begin_work(); }
+    ~Computing() { pulse_.end_work(); }
     Computing(const Computing&) = delete;
     Computing& operator=(const Computing&) = delete;
 
@@ -70,6 +90,7 @@ class PulseWriter {
  private:
   Pulse own_;
   Pulse* pulse_ = &own_;
+  std::array<std::atomic<pid_t>, kMaxComputeNodes> threads_{};
 };
 
 }  // namespace braid::dsm

@@ -10,7 +10,9 @@
 #include <cstdlib>
 #include <cstring>
 #include <mutex>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/check.h"
 #include "base/clock.h"
@@ -38,6 +40,8 @@ namespace {
 constexpr Duration kLeaveTimeout = 2_s;
 // Of the program's threads on a processor that others want too: five of a proxy's, because they compute.
 constexpr Duration kTurn = 500_us;
+
+constexpr std::string_view kComputes = "computes";
 
 Shape shape_of(const Environment& e) {
   return {.clusters = e.clusters,
@@ -98,7 +102,7 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
   const Result<void> installed = install_fault_handler(runtime.get(), HandlerStack::kSignalStack);
   if (!installed) return installed.error();
   this_thread.local = 0;
-  runtime->pulse_.begin_computing();
+  runtime->pulse_.begin_work();
   runtime->pulse_.publish();
   runtime->inspector_.emplace([own = runtime.get()] { own->write_waits(); });
   if (runtime->network_ != nullptr) {
@@ -106,7 +110,9 @@ Result<std::unique_ptr<Runtime>> Runtime::start(const Environment& environment,
     runtime->combiner_.descriptors().add(runtime->memory_.descriptor(),
                                          "which forbids accesses to shared memory");
     runtime->combiner_.descriptors().add(runtime->network_->descriptor(), "its connection to braidd");
-    runtime->server_.emplace(*runtime->network_, runtime->combiner_, runtime->pollers_);
+    runtime->server_.emplace(
+        *runtime->network_, runtime->combiner_, runtime->pollers_,
+        [own = runtime.get()](Instant now) { own->activity_.look(now, own->parallel_time_.is_running()); });
     runtime->call_together(join_call(kRuntimeVersion, runtime->shape(), program, build_id()),
                            monotonic_now() + environment.connect_timeout);
   }
@@ -126,6 +132,7 @@ Runtime::Runtime(const Environment& environment, std::unique_ptr<Network> networ
       combiner_(shape(), memory_, network_.get()),
       pollers_(network_.get(), combiner_),
       waits_(environment.compute, network_.get(), combiner_, pollers_, pulse_, environment.computing),
+      activity_(environment.compute, combiner_, pulse_),
       times_(std::make_unique<Times[]>(environment.compute)) {}
 
 Runtime::~Runtime() {
@@ -214,20 +221,37 @@ std::string Runtime::explain_wait(unsigned local) {
   std::string text = combiner_.engine().explain_wait(node);
   if (text.empty() && combiner_.calls_together(local))
     text = fmt::format("waits for cluster(s){} to call {} too", call.missing(), text_of(call.kind()));
-  if (text.empty()) text = local == 0 || in_parallel_ ? "computes" : "waits for parallel()";
+  if (text.empty()) text = local == 0 || in_parallel_ ? kComputes : "waits for parallel()";
   const std::string locks = combiner_.engine().locks_of(node);
   if (!locks.empty()) text += "; it has lock(s) " + locks;
   return text;
 }
 
+// " without a call of the runtime for 31 s, in search at search.c:12", or nothing.
+std::string Runtime::explain_computing(unsigned local) {
+  const Duration alone = activity_.computing_alone(local);
+  if (alone == Duration()) return {};
+  const std::string place = place_of_thread(pulse_.thread_of(local));
+  return fmt::format(" without a call of the runtime for {:.0f} s{}{}", alone.s(),
+                     place.empty() ? "" : ", now in ", place);
+}
+
 void Runtime::write_waits() {
-  std::string text;
+  std::vector<std::pair<unsigned, std::string>> waits;
   {
     const std::lock_guard hold(combiner_);
     for (unsigned local = 0; local < environment_.compute; ++local) {
       if (is_spare(local)) continue;
-      text += fmt::format("braid: compute node {} {}\n", node_id(local), explain_wait(local));
+      std::string wait = explain_wait(local);
+      const bool has_nothing_to_run = in_parallel_ && wait == kComputes && pulse_.thread_of(local) == 0;
+      if (!has_nothing_to_run) waits.emplace_back(local, std::move(wait));
     }
+  }
+  std::string text;
+  for (auto& [local, wait] : waits) {
+    // Not with the combiner lock: it asks the node's thread.
+    if (wait.starts_with(kComputes)) wait.insert(kComputes.size(), explain_computing(local));
+    text += fmt::format("braid: compute node {} {}\n", node_id(local), wait);
   }
   // One call, so that lines of several processes on one terminal stay whole.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text.data(), text.size());
@@ -376,11 +400,11 @@ struct Runtime::StartedNode {
   StartedNode(Runtime& of, unsigned node, const NodeThread& what) : runtime(of), local(node), thread(what) {
     this_thread.local = static_cast<int>(local);
     runtime.processors_.bind(local);
-    runtime.pulse_.begin_computing();
+    if (!thread.only_serves) runtime.pulse_.begin_work();
   }
   ~StartedNode() {
     thread.ended(thread.argument);
-    runtime.pulse_.end_computing();
+    if (!thread.only_serves) runtime.pulse_.end_work();
     this_thread.local = -1;
   }
   StartedNode(const StartedNode&) = delete;

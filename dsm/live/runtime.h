@@ -8,6 +8,7 @@
 //   Pollers        decides which of the two serves; no wake-up is lost between them
 //   Crew           the compute nodes' threads
 //   PulseWriter    their counts, for a watchdog
+//   Activity       which of them wait, and which compute without a call, for the same
 //
 // A fault is handled in the faulting thread, wherever it was. It allocates
 // and logs nothing, and takes no lock but the combiner lock, whose holder
@@ -28,6 +29,7 @@
 #include "base/result.h"
 #include "base/time.h"
 #include "dsm/api.h"
+#include "dsm/live/activity.h"
 #include "dsm/live/combiner.h"
 #include "dsm/live/crew.h"
 #include "dsm/live/environment.h"
@@ -120,6 +122,7 @@ class Runtime final : public Host, private FaultSink {
   // Writes to standard error what each compute node of this cluster waits for, one line per node.
   void write_waits();
   std::string explain_wait(unsigned local);
+  std::string explain_computing(unsigned local);
   std::string report();
   // With the combiner lock held: a compute node for threads of the program which has not had one yet.
   bool is_spare(unsigned local);
@@ -134,6 +137,7 @@ class Runtime final : public Host, private FaultSink {
   Combiner combiner_;
   Pollers pollers_;
   NodeWaits waits_;
+  Activity activity_;
   const std::unique_ptr<Times[]> times_;  // of compute nodes; each is written by its node
   CountsBefore before_;                   // with the combiner lock
   ParallelTime parallel_time_;            // with the combiner lock; the cluster counts as one node

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <mutex>
+#include <utility>
 
 #include "base/clock.h"
 #include "dsm/live/start_thread.h"
@@ -22,10 +23,12 @@ constexpr unsigned kPauseUs = 50;
 
 }  // namespace
 
-ServerThread::ServerThread(Network& network, Combiner& combiner, Pollers& pollers)
+ServerThread::ServerThread(Network& network, Combiner& combiner, Pollers& pollers,
+                           std::function<void(Instant)> watch)
     : network_(network),
       combiner_(combiner),
       pollers_(pollers),
+      watch_(std::move(watch)),
       no_bell_(network.moves_only_in_poll()),
       thread_(start_thread("that serves", &ServerThread::run, this)) {}
 
@@ -56,6 +59,7 @@ void ServerThread::run() {
     combiner_.check_descriptors();
     const std::lock_guard hold(combiner_);
     combiner_.check_links();
+    if (watch_) watch_(now);
   }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "dsm/live/combiner.h"
@@ -13,8 +14,10 @@ namespace braid::dsm {
 
 class ServerThread {
  public:
-  // Starts the thread. All arguments outlive it.
-  ServerThread(Network& network, Combiner& combiner, Pollers& pollers);
+  // Starts the thread, which also calls watch() with the time and the combiner lock held, some times a second. All arguments
+  // outlive it.
+  ServerThread(Network& network, Combiner& combiner, Pollers& pollers,
+               std::function<void(Instant)> watch = {});
   // Ends the thread.
   ~ServerThread();
   ServerThread(const ServerThread&) = delete;
@@ -27,6 +30,7 @@ class ServerThread {
   Network& network_;
   Combiner& combiner_;
   Pollers& pollers_;
+  const std::function<void(Instant)> watch_;
   const bool no_bell_;  // Network::moves_only_in_poll()
   std::atomic<bool> stopping_{false};
   int idle_serves_ = 0;  // since it slept or handled something

@@ -148,7 +148,9 @@ void serve(Node& node) {
   const unsigned id = node.id();
   if (id == 0) return;  // of main()
   for (;;) {
-    node.semaphore_wait(job_semaphore(id));
+    joined_host("CREATE").sync(node.local(), {.op = SyncOp::kSemaphoreWait,
+                                              .id = job_semaphore(id),
+                                              .waits_for = {.kind = WaitedFor::Kind::kProcessToRun}});
     const auto function = std::bit_cast<void (*)(void*)>(node.load(job_word(id)));
     if (function == nullptr) return;
     function(std::bit_cast<void*>(node.load(job_word(id) + 1)));

@@ -91,6 +91,8 @@ class Host {
     void (*body)(void* argument) = nullptr;
     void (*ended)(void* argument) = nullptr;
     void* argument = nullptr;
+    bool only_serves =
+        false;  // it waits outside the runtime until others need it, and no watchdog waits for it
   };
   [[nodiscard]] virtual bool start_node(unsigned local, const NodeThread& thread);
   // Contents of pages that no compute node of any cluster has accessed yet; every cluster makes the same calls.

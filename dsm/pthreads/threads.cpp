@@ -693,7 +693,8 @@ void start_to_serve_signals() {
           place_of_call().c_str(), machine.nodes);
     nodes.set(local);
   }
-  if (!host.start_node(local, {.body = run_handlers, .ended = [](void*) {}, .argument = nullptr}))
+  if (!host.start_node(
+          local, {.body = run_handlers, .ended = [](void*) {}, .argument = nullptr, .only_serves = true}))
     fail("sigaction(): {}", cause_and_cure(errno).c_str());
 }
 

@@ -20,8 +20,7 @@ template <class See>
 Instant finds(Finding what, Watchdog& watchdog, Instant end, See see) {
   while (watchdog.next_deadline() <= end) {
     const Instant now = watchdog.next_deadline();
-    const auto [all_wait, progress] = see(now);
-    if (watchdog.look(now, all_wait, progress) == what) return now;
+    if (watchdog.look(now, see(now)) == what) return now;
   }
   return Instant::never();
 }
@@ -30,17 +29,20 @@ Instant tells(Watchdog& watchdog, Instant end, See see) {
   return finds(Finding::kEnd, watchdog, end, see);
 }
 
-struct Seen {
-  bool all_wait;
-  std::uint64_t progress;
-};
+Watchdog::Seen seen(bool all_wait, std::uint64_t progress) {
+  return {.all_wait = all_wait, .progress = progress};
+}
+// Some wait, and the others compute.
+Watchdog::Seen seen_alone(std::uint64_t progress = 0) {
+  return {.others_compute_alone = true, .progress = progress};
+}
 
 constexpr Duration kHint = 30_s;
 
 TEST(Watchdog, ReportsOnceWhenAllHaveWaitedForTheLimit) {
   Watchdog watchdog(kHint, 3_s);
   watchdog.start(at(0_s));
-  const Instant told = tells(watchdog, at(60_s), [](Instant) { return Seen{true, 0}; });
+  const Instant told = tells(watchdog, at(60_s), [](Instant) { return seen(true, 0); });
   EXPECT_GE(told, at(3_s));
   EXPECT_LE(told, at(3_s) + Watchdog::kInterval);
   EXPECT_EQ(watchdog.next_deadline(), Instant::never());
@@ -51,7 +53,7 @@ TEST(Watchdog, ProgressRestartsTheTime) {
   watchdog.start(at(0_s));
   // Something happens every 2 s until 20 s have passed.
   const Instant told = tells(watchdog, at(60_s), [](Instant now) {
-    return Seen{true, static_cast<std::uint64_t>(std::min(now - at(0_s), 20_s).ns() / 2'000'000'000)};
+    return seen(true, static_cast<std::uint64_t>(std::min(now - at(0_s), 20_s).ns() / 2'000'000'000));
   });
   EXPECT_GE(told, at(23_s));
   EXPECT_LE(told, at(23_s) + Watchdog::kInterval * 2);
@@ -60,7 +62,7 @@ TEST(Watchdog, ProgressRestartsTheTime) {
 TEST(Watchdog, ComputingIsNotWaiting) {
   Watchdog watchdog(kHint, 3_s);
   watchdog.start(at(0_s));
-  const Instant told = tells(watchdog, at(60_s), [](Instant now) { return Seen{now > at(40_s), 0}; });
+  const Instant told = tells(watchdog, at(60_s), [](Instant now) { return seen(now > at(40_s), 0); });
   EXPECT_GE(told, at(43_s));
   EXPECT_LE(told, at(43_s) + Watchdog::kInterval * 2);
 }
@@ -68,7 +70,7 @@ TEST(Watchdog, ComputingIsNotWaiting) {
 TEST(Watchdog, HintsOnceUntilSomethingHappensAndNeverEndsARunWithoutALimit) {
   Watchdog watchdog(kHint, 0_s);
   watchdog.start(at(0_s));
-  const auto see = [](Instant now) { return Seen{true, now < at(200_s) ? 0u : 1u}; };
+  const auto see = [](Instant now) { return seen(true, now < at(200_s) ? 0u : 1u); };
   const Instant first = finds(Finding::kHint, watchdog, at(150_s), see);
   EXPECT_GE(first, at(0_s) + kHint);
   EXPECT_LE(first, at(0_s) + kHint + Watchdog::kInterval);
@@ -81,7 +83,7 @@ TEST(Watchdog, HintsOnceUntilSomethingHappensAndNeverEndsARunWithoutALimit) {
 TEST(Watchdog, HintsBeforeALongLimit) {
   Watchdog watchdog(kHint, 60_s);
   watchdog.start(at(0_s));
-  const auto see = [](Instant) { return Seen{true, 0}; };
+  const auto see = [](Instant) { return seen(true, 0); };
   EXPECT_LT(finds(Finding::kHint, watchdog, at(100_s), see), at(31_s));
   EXPECT_GE(finds(Finding::kEnd, watchdog, at(100_s), see), at(60_s));
 }
@@ -93,12 +95,36 @@ TEST(Watchdog, NeverHintsIfThatIsSwitchedOff) {
   Instant end = Instant::never();
   while (end == Instant::never()) {
     const Instant now = watchdog.next_deadline();
-    const Finding found = watchdog.look(now, true, 0);
+    const Finding found = watchdog.look(now, seen(true, 0));
     if (found == Finding::kHint) ++hints;
     if (found == Finding::kEnd) end = now;
   }
   EXPECT_EQ(hints, 0u);
   EXPECT_GE(end, at(60_s));
+}
+
+TEST(Watchdog, HintsOnceInARunThatSomeWaitWhileTheOthersComputeAlone) {
+  Watchdog watchdog(kHint, 3_s);
+  watchdog.start(at(0_s));
+  // Until 10 s somebody calls the runtime, and once more at 50 s.
+  const auto see = [](Instant now) {
+    if (now < at(10_s)) return Watchdog::Seen{};
+    return seen_alone(now < at(50_s) ? 0 : 1);
+  };
+  const Instant first = finds(Finding::kAloneHint, watchdog, at(500_s), see);
+  EXPECT_GE(first, at(40_s) - Watchdog::kInterval);
+  EXPECT_LE(first, at(40_s) + Watchdog::kInterval * 2);
+  EXPECT_EQ(finds(Finding::kAloneHint, watchdog, at(500_s), see), Instant::never());
+  EXPECT_NE(watchdog.next_deadline(), Instant::never()) << "it is no end";
+}
+
+TEST(Watchdog, WhoWaitsAndGoesOnBesideThoseThatComputeGetsNoHint) {
+  Watchdog watchdog(kHint, 0_s);
+  watchdog.start(at(0_s));
+  const auto see = [](Instant now) {
+    return seen_alone(static_cast<std::uint64_t>((now - at(0_s)).ns() / Duration::s(20).ns()));
+  };
+  EXPECT_EQ(finds(Finding::kAloneHint, watchdog, at(500_s), see), Instant::never());
 }
 
 TEST(Watchdog, HasNoDeadlineBeforeTheStartAndAfterStop) {

@@ -98,6 +98,41 @@ TEST(Watchdog, AStoppedProcessIsNamedWhereTheRunEnds) {
   EXPECT_THAT(command.left_over(), IsEmpty());
 }
 
+// How often the hint is in `text` that nodes compute alone.
+std::size_t alone_hints(const std::string& text) {
+  const std::string hint =
+      "s some compute nodes have waited while all others computed without a call of the runtime";
+  std::size_t count = 0;
+  for (std::size_t at = text.find(hint); at != std::string::npos; at = text.find(hint, at + 1)) ++count;
+  return count;
+}
+
+TEST(Watchdog, NodesThatPollAPlainVariableWhileOthersWaitAreNamedWithTheirPlace) {
+  Command command(Words{BRAID_COMMAND, "run", "--clusters", "2", "--compute", "2", "--watchdog-hint", "3",
+                        BRAID_WATCHDOG_PROGRAM, "poll"});
+  EXPECT_TRUE(command.expect("braid: for 3 s some compute nodes have waited")) << command.so_far().err;
+  for (const char* const text :
+       {"[c0] braid: compute node 0 computes without a call of the runtime for ",
+        "[c1] braid: compute node 2 computes without a call of the runtime for ",
+        "[c0] braid: compute node 1 waits at barrier 3", "[c1] braid: compute node 3 waits at barrier 3"})
+    EXPECT_TRUE(command.expect(text)) << text << command.so_far().err;
+  EXPECT_THAT(command.so_far().err, ContainsRegex("for [0-9]+ s, now in .*poll_for"));
+  std::this_thread::sleep_for(std::chrono::seconds(5));
+  EXPECT_EQ(alone_hints(command.so_far().err), 1u) << "once";
+  command.signal(SIGTERM);
+  EXPECT_EQ(command.wait().status, 128 + SIGTERM) << "the run had gone on";
+  EXPECT_THAT(command.left_over(), IsEmpty());
+}
+
+TEST(Watchdog, ALongComputationGetsAHintAtMostOnceAndIsNotDisturbed) {
+  const Finished finished = cli::testing::run({BRAID_COMMAND, "run", "--clusters", "2", "--compute", "2",
+                                               "--watchdog-hint", "1", BRAID_WATCHDOG_PROGRAM, "compute"});
+  EXPECT_EQ(finished.status, 0) << finished.err;
+  EXPECT_LE(alone_hints(finished.err), 1u) << finished.err;
+  EXPECT_THAT(finished.out, HasSubstr("[c0] through\n"));
+  EXPECT_THAT(finished.out, HasSubstr("[c1] through\n"));
+}
+
 TEST(Watchdog, AComputingNodeIsNotADeadlock) {
   const Finished finished = run("compute", "1");
   EXPECT_EQ(finished.status, 0) << finished.err;

@@ -440,6 +440,33 @@ class Pthreads(unittest.TestCase):
             self.assertIn(text, [wait.split(";")[0] for wait in waits], done.stderr)
         self.assertTrue(any(wait.startswith(f"for the lock at {mutex}, ") for wait in waits), done.stderr)
 
+    def test_loops_that_poll_plain_variables_are_named(self):
+        self.build('#include <pthread.h>\n#include <signal.h>\n#include <stdio.h>\n'
+                   "static struct { char before[8192]; int asked; char between[8192]; int answered; char behind[8192]; } p;\n"
+                   "static pthread_barrier_t both; static void handler(int n) { (void)n; }\n"
+                   '__attribute__((noinline)) static void poll_for(const int* flag) { while (!*flag) __asm__("" ::: "memory"); }\n'
+                   '__attribute__((noinline)) static void look(const int* flag) { __asm__ volatile("" :: "r"(*flag)); }\n'
+                   "static void* ask(void* none) { look(&p.asked); look(&p.answered); pthread_barrier_wait(&both); p.asked = 1; poll_for(&p.answered); return none; }\n"
+                   "static void* answer(void* none) { look(&p.asked); look(&p.answered); pthread_barrier_wait(&both); poll_for(&p.asked); p.answered = 1; return none; }\n"
+                   "int main(void) { pthread_t a, b; signal(SIGUSR1, handler); pthread_barrier_init(&both, 0, 2);\n"
+                   "pthread_create(&a, 0, ask, 0); pthread_create(&b, 0, answer, 0);\n"
+                   "pthread_join(a, 0); pthread_join(b, 0); return 0; }\n", "-O2")
+        for machine in (("--clusters", "2"), ("--hosts", "127.0.0.1,127.0.0.2")):
+            with self.subTest(machine):
+                command = subprocess.Popen([BIN / "braid", "run", "--quiet", "--compute", "1", *machine, "--watchdog-hint", "3",
+                                            self.folder / "a"], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+                lines = []
+                while sum("now in poll_for at a.c:" in line for line in lines) < 2:
+                    lines.append(command.stderr.readline())
+                    self.assertTrue(lines[-1], lines)
+                command.terminate()
+                text = "".join(lines) + command.stderr.read()
+                command.wait()
+                command.stderr.close()
+                self.assertIn("braid: for 3 s some compute nodes have waited while all others computed without a call", text)
+                self.assertRegex(text, r"\[c0\] braid: compute node 0 waits for thread \d to end")
+                self.assertRegex(text, r"\[c1\] braid: compute node \d+ computes without a call of the runtime for \d+ s, now in poll_for")
+
     def test_ends_of_the_program(self):
         self.assertEqual(self.run_thread("", after='pthread_create(&name, 0, f, 0); printf("main\\n"); pthread_exit(0);').stdout,
                          "[c0] main\n")

@@ -391,6 +391,7 @@ class Agent {
                             {"waits", host_->waits(cluster)},
                             {"daemon_is_stopped", host_->is_stopped({Role::kDaemon, cluster})},
                             {"application_is_stopped", host_->is_stopped({Role::kApplication, cluster})},
+                            {"nodes", host_->nodes(cluster).packed()},
                             // Of the whole host, told once.
                             {"progress", cluster == clusters_.front() ? progress : 0}});
       }

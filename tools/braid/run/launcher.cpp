@@ -201,6 +201,12 @@ bool Launcher::waits(unsigned cluster) const {
   return node.pulse && (*node.pulse)->counts.load() != 0 && (*node.pulse)->busy.load() <= 0;
 }
 
+dsm::NodesNow Launcher::nodes(unsigned cluster) const {
+  const Node& node = node_of(cluster);
+  if (!node.pulse || (*node.pulse)->counts.load() == 0) return {};
+  return dsm::NodesNow::of((*node.pulse)->nodes.load());
+}
+
 std::uint64_t Launcher::progress() const {
   std::uint64_t sum = 0;
   for (const Node& node : nodes_) {

@@ -53,6 +53,7 @@ class Launcher {
 
   // For the watchdog. No compute node of this cluster computes.
   bool waits(unsigned cluster) const;
+  dsm::NodesNow nodes(unsigned cluster) const;
   std::uint64_t progress() const;
 
   // The record that its application left of its end.

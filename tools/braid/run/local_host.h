@@ -35,6 +35,7 @@ class LocalHost final : public RunHost {
   std::vector<HostEvent> take_events() override { return std::exchange(events_, {}); }
   std::vector<unsigned> late_clusters() const override { return launcher_.late_clusters(); }
   bool waits(unsigned cluster) const override;
+  dsm::NodesNow nodes(unsigned cluster) const override { return launcher_.nodes(cluster); }
   bool is_stopped(const RunProcess& process) const override;
   std::uint64_t progress() const override { return launcher_.progress(); }
   void collect(std::vector<ClusterReport>& clusters) const override { launcher_.collect(clusters); }

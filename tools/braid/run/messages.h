@@ -16,7 +16,7 @@
 //   failed             text: what could not be done
 //   ready              cluster: its daemon is connected to all others
 //   ended              role, cluster, status; of an application its recorded end, and the figures of its cluster
-//   state              clusters: waits, stopped, progress of each. It comes several times a second, so it is the beat, too
+//   state              clusters: waits, stopped, nodes (what they do), progress of each. It comes several times a second, so it is the beat, too
 //   output             stream (1: standard output, 2: standard error), bytes
 //   taken              cluster, bytes: so many of its input were read
 #pragma once

@@ -318,6 +318,7 @@ void RemoteHost::take_state(const Message& clusters) {
     cluster.is_stopped[0] = state.at("daemon_is_stopped").get<bool>();
     cluster.is_stopped[1] = state.at("application_is_stopped").get<bool>();
     cluster.progress = state.at("progress").get<std::uint64_t>();
+    cluster.nodes = dsm::NodesNow::of(state.at("nodes").get<std::uint64_t>());
   }
 }
 

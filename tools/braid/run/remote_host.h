@@ -48,6 +48,7 @@ class RemoteHost final : public RunHost {
   bool is_sending_program() const override { return is_asked_for_ && begin_.ok() && !begin_->empty(); }
   std::vector<unsigned> late_clusters() const override;
   bool waits(unsigned cluster) const override;
+  dsm::NodesNow nodes(unsigned cluster) const override { return clusters_.at(cluster).nodes; }
   bool is_stopped(const RunProcess& process) const override;
   std::uint64_t progress() const override;
   void collect(std::vector<ClusterReport>& clusters) const override;
@@ -57,6 +58,7 @@ class RemoteHost final : public RunHost {
     bool is_ready = false, waits = false;
     bool is_stopped[2] = {};  // by role
     std::uint64_t progress = 0;
+    dsm::NodesNow nodes;
     ClusterReport report;
   };
   // What an application reads, and how many bytes are on the way to it.

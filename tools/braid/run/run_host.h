@@ -14,6 +14,7 @@
 
 #include "base/result.h"
 #include "base/time.h"
+#include "dsm/live/pulse.h"
 #include "tools/braid/process/child_processes.h"
 #include "tools/braid/run/report.h"
 #include "tools/braid/run/verdict.h"
@@ -84,6 +85,8 @@ class RunHost {
   // No compute node of this cluster computes, because each waits or the process is stopped.
   virtual bool waits(unsigned cluster) const = 0;
   virtual bool is_stopped(const RunProcess& process) const = 0;
+  // What the compute nodes of this cluster do.
+  virtual dsm::NodesNow nodes(unsigned cluster) const = 0;
   // Grows when a compute node or a page makes progress.
   virtual std::uint64_t progress() const = 0;
   // Adds counters and application reports; `clusters` has an entry for each of the run.

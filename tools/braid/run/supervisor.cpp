@@ -226,9 +226,20 @@ class Supervisor {
   void look_at_progress() {
     const Instant now = monotonic_now();
     if (now < watchdog_.next_deadline()) return;
-    switch (watchdog_.look(now, all_wait(), progress())) {
+    switch (watchdog_.look(
+        now,
+        {.all_wait = all_wait(), .others_compute_alone = others_compute_alone(), .progress = progress()})) {
       case Watchdog::Finding::kNothing:
         return;
+      case Watchdog::Finding::kAloneHint:
+        ask_for_waits();
+        return children_.output().report(fmt::format(
+            "for {} s some compute nodes have waited while all others computed without a call of the runtime; the "
+            "applications print which, and where. A long computation is fine, and the run continues. But a loop that polls a "
+            "plain variable may never end, for nothing brings it what another cluster writes: wait by a lock, condition, flag, "
+            "barrier or PAUSE, or make the variable volatile (pthread and PARMACS programs); --check-races finds such loops "
+            "(all programs but those with --pthreads)",
+            config_.watchdog_hint_s));
       case Watchdog::Finding::kHint:
         ask_for_waits();
         return children_.output().report(fmt::format(
@@ -250,6 +261,17 @@ class Supervisor {
            std::all_of(members_.begin(), members_.end(), [&](const Member& m) {
              return m.process.role == Role::kDaemon || !m.alive || m.runs_on->waits(m.process.cluster);
            });
+  }
+
+  // While there are some that wait.
+  bool others_compute_alone() const {
+    dsm::NodesNow nodes;
+    for (const Member& m : members_) {
+      if (m.process.role == Role::kDaemon || !m.alive) continue;
+      if (m.runs_on->is_stopped(m.process)) return false;
+      nodes += m.runs_on->nodes(m.process.cluster);
+    }
+    return nodes.waiting > 0 && nodes.alone > 0 && nodes.other == 0;
   }
 
   std::uint64_t progress() const {

@@ -3,13 +3,15 @@
 namespace braid::cli {
 
 void Watchdog::start(Instant now) {
-  look_at_ = unchanged_since_ = now;
+  look_at_ = unchanged_since_ = alone_since_ = now;
 }
 
-Watchdog::Finding Watchdog::look(Instant now, bool all_wait, std::uint64_t progress) {
+Watchdog::Finding Watchdog::look(Instant now, const Seen& seen) {
   look_at_ = now + kInterval;
-  if (!all_wait || progress != progress_) {
-    progress_ = progress;
+  const bool moved = seen.progress != progress_;
+  progress_ = seen.progress;
+  if (!seen.others_compute_alone || moved) alone_since_ = now;
+  if (!seen.all_wait || moved) {
     unchanged_since_ = now;
     hinted_ = false;
   }
@@ -18,7 +20,12 @@ Watchdog::Finding Watchdog::look(Instant now, bool all_wait, std::uint64_t progr
     stop();
     return Finding::kEnd;
   }
-  if (hinted_ || hint_ == Duration() || unchanged < hint_) return Finding::kNothing;
+  if (hint_ == Duration()) return Finding::kNothing;
+  if (!hinted_alone_ && now - alone_since_ >= hint_) {
+    hinted_alone_ = true;
+    return Finding::kAloneHint;
+  }
+  if (hinted_ || unchanged < hint_) return Finding::kNothing;
   hinted_ = true;
   return Finding::kHint;
 }

@@ -1,5 +1,6 @@
 // Tells when every compute node has waited for so long and nothing has happened: first as a hint, with which the run goes
-// on, and then, where there is a limit, as the end of the run. Pure: it is shown what there is to see, with the time.
+// on, and then, where there is a limit, as the end of the run. And, as a hint, when some have waited so long while all others
+// computed and called nothing. Pure: it is shown what there is to see, with the time.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,15 @@ class Watchdog {
 
   enum class Finding : std::uint8_t {
     kNothing,
-    kHint,  // once, until something happens again
-    kEnd,   // the limit has come; it has stopped
+    kHint,       // once, until something happens again
+    kAloneHint,  // once: some wait, and all others compute without a call of the runtime
+    kEnd,        // the limit has come; it has stopped
+  };
+
+  struct Seen {
+    bool all_wait = false;
+    bool others_compute_alone = false;
+    std::uint64_t progress = 0;  // grows with every one
   };
 
   // `hint` or `limit` 0: there is none.
@@ -26,16 +34,15 @@ class Watchdog {
   void stop() { look_at_ = Instant::never(); }
   // When it wants to look next.
   Instant next_deadline() const { return look_at_; }
-  // Takes an observation: whether all wait, and a number that grows with every progress.
-  [[nodiscard]] Finding look(Instant now, bool all_wait, std::uint64_t progress);
+  [[nodiscard]] Finding look(Instant now, const Seen& seen);
 
  private:
   const Duration hint_;
   const Duration limit_;
   Instant look_at_ = Instant::never();
-  Instant unchanged_since_;
+  Instant unchanged_since_, alone_since_;
   std::uint64_t progress_ = 0;
-  bool hinted_ = false;
+  bool hinted_ = false, hinted_alone_ = false;
 };
 
 }  // namespace braid::cli
