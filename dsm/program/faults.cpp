@@ -1,6 +1,7 @@
 #include "dsm/program/faults.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -52,6 +53,16 @@ void call(const struct sigaction& action, int signal_number, siginfo_t* info, vo
   change_mask(SIG_SETMASK, before, nullptr);
 }
 
+// Comes again when the handler has returned, with the same address and stack. Repeating the access would do for a fault, if the
+// report had not mapped memory meanwhile, where the address may be now.
+void send_again(int signal_number, siginfo_t* info) {
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  ::sigaddset(&blocked, signal_number);
+  change_mask(SIG_BLOCK, blocked, nullptr);
+  (void)::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), ::gettid(), signal_number, info);
+}
+
 // The action that the signal would have had without the runtime.
 void pass_on(int signal_number, siginfo_t* info, void* context) {
   struct sigaction action = take_program_action(signal_number);
@@ -67,13 +78,15 @@ void pass_on(int signal_number, siginfo_t* info, void* context) {
     running_handlers &= ~bit;
     return;
   }
-  // On return the access is repeated and the default action is taken: the crash keeps its
-  // address, and a core dump its stack. A signal that another process sent is not repeated.
+  // On return the default action is taken: the crash keeps its address, and a core dump its stack.
   if (action.sa_handler != SIG_IGN || !sent_by_a_process) report_crash(signal_number, info, context);
   action = {};
   action.sa_handler = SIG_DFL;
   install_action(signal_number, action);
-  if (sent_by_a_process) ::raise(signal_number);
+  if (sent_by_a_process)
+    ::raise(signal_number);
+  else
+    send_again(signal_number, info);
 }
 
 void on_signal(int signal_number, siginfo_t* info, void* context) {
