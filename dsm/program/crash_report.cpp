@@ -1,6 +1,7 @@
 #include "dsm/program/crash_report.h"
 
 #include <fmt/format.h>
+#include <ucontext.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,6 +11,7 @@
 #include "dsm/program/end_record.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
+#include "dsm/program/private_memory.h"
 #include "dsm/program/program_signals.h"
 #include "dsm/program/stack_trace.h"
 
@@ -61,6 +63,28 @@ void name_node(const Host* host, char* text, std::size_t room) {
   text[length] = '\0';
 }
 
+// Where the cause may be that clusters do not share the memory of libraries. `address` 0: of no access.
+void explain_private_memory(std::uintptr_t address, const void* context) {
+  const auto& registers = static_cast<const ucontext_t*>(context)->uc_mcontext.gregs;
+  const LibraryName library = library_of_code(static_cast<std::uintptr_t>(registers[REG_RIP]));
+  const bool is_in_library = library.text[0] != '\0';
+  const bool is_elsewhere = address != 0 && is_private_elsewhere(address);
+  if (is_elsewhere)
+    say("braid:   at this address another cluster has private memory: what a library or the C library has allocated for itself, or "
+        "memory that is not from the shared heap, is good in its own cluster alone\n");
+  else if (is_in_library)
+    say("braid:   it is in {}, whose memory and variables are each cluster's own: what it has made for a thread of another cluster "
+        "is not here\n",
+        library.text);
+  if (is_in_library) {
+    const std::size_t length = static_cast<std::size_t>(::strstr(library.text, ".so") - library.text);
+    say("braid:   link {} as an archive in a pthread program (-l:{}.a), or let threads of one cluster alone use what it makes\n",
+        library.text, fmt::string_view(library.text, length));
+  } else if (is_elsewhere) {
+    say("braid:   link the library that made it as an archive in a pthread program (-l:libNAME.a), or let threads of one cluster alone use it\n");
+  }
+}
+
 void on_crash_signal(int signal_number, siginfo_t* info, void* context) {
   const int saved_errno = errno;
   report_crash(signal_number, info, context);
@@ -92,6 +116,8 @@ void report_crash(int signal_number, const siginfo_t* info, const void* context)
     say("braid: {}: {}{}\n", who, name, reason_of(signal_number, info));
   }
   write_stack_trace(context, put_trace_line);
+  if (host != nullptr && host->shape().clusters > 1 && is_fault(signal_number, info))
+    explain_private_memory(has_address ? address : 0, context);
 }
 
 void report_crash_signals() {

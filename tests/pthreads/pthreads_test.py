@@ -9,6 +9,7 @@ import json
 import pathlib
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -439,6 +440,52 @@ class Pthreads(unittest.TestCase):
                      f"for others to come to the barrier at {barrier}", "for a thread to run"):
             self.assertIn(text, [wait.split(";")[0] for wait in waits], done.stderr)
         self.assertTrue(any(wait.startswith(f"for the lock at {mutex}, ") for wait in waits), done.stderr)
+
+    def test_memory_of_a_shared_library_belongs_to_one_cluster(self):
+        (self.folder / "store.c").write_text("#include <stdlib.h>\n"
+                                             "int* store_make(void) { int* p = malloc(1 << 24); p[1000] = 7; return p; }\n"
+                                             "int store_get(const int* p) { return p[1000]; }\n")
+        run("gcc", "-g", "-fPIC", "-shared", "store.c", "-o", "libstore.so", folder=self.folder)
+        text = ("#include <pthread.h>\n#include <stdio.h>\nint* store_make(void); int store_get(const int*);\n"
+                "static int* store; static pthread_barrier_t made, ended;\n"
+                "static void* makes(void* n) { store = store_make(); pthread_barrier_wait(&made); pthread_barrier_wait(&ended); return n; }\n"
+                "static void* uses(void* n) { pthread_barrier_wait(&made); printf(\"%d\\n\", USE);"
+                " pthread_barrier_wait(&ended); return n; }\n"
+                "int main(void) { pthread_t t, u; pthread_barrier_init(&made, 0, 2); pthread_barrier_init(&ended, 0, 2);\n"
+                "pthread_create(&t, 0, makes, 0); pthread_create(&u, 0, uses, 0);\n"
+                "pthread_join(t, 0); pthread_join(u, 0); return 0; }\n")
+        library = ("-L.", "-lstore", f"-Wl,-rpath,{self.folder}")
+        elsewhere = "braid:   at this address another cluster has private memory"
+        for use, cure in (("store_get(store)", "link libstore.so as an archive in a pthread program (-l:libstore.a)"),
+                          ("store[1000]", "link the library that made it as an archive in a pthread program (-l:libNAME.a)")):
+            with self.subTest(use):
+                self.build(text.replace("USE", use), *library)
+                done = live(2, "--compute", "1", "./a", folder=self.folder, expect=128 + signal.SIGSEGV)
+                self.assertIn(elsewhere, done.stderr)
+                self.assertIn(cure, done.stderr)
+        # Without such memory nobody claims that there is.
+        self.build(text.replace("USE", "*(volatile int*)1048576"), *library)
+        done = live(2, "--compute", "1", "./a", folder=self.folder, expect=128 + signal.SIGSEGV)
+        self.assertNotIn("another cluster", done.stderr)
+        # As an archive its memory is shared.
+        run("gcc", "-g", "-c", "store.c", folder=self.folder)
+        run("ar", "rc", "libstore.a", "store.o", folder=self.folder)
+        self.build(text.replace("USE", "store_get(store)"), "-L.", "-l:libstore.a")
+        self.assertEqual(live(2, "--compute", "1", "./a", folder=self.folder).stdout, "[c0] 7\n")
+
+    def test_shared_libraries_with_archives_are_named_when_a_program_is_linked(self):
+        if "/" not in run("gcc", "-print-file-name=libz.a", folder=self.folder).stdout:
+            self.skipTest("zlib1g-dev is not installed")
+        text = "const char* zlibVersion(void); int main(void) { return zlibVersion() == 0; }\n"
+        note = "braid-cc: note: a has libz as shared libraries"
+        noted = self.build(text, "-lz")
+        self.assertIn(note, noted.stderr)
+        self.assertIn("'-l:libz.a' takes the archives; --no-notes leaves this out", noted.stderr)
+        for words in (("-lz", "--no-notes"), ("-l:libz.a",), ("-lz", "-c", "-o", "a.o"), ("-lz", "-o", "conftest")):
+            self.assertNotIn("note:", self.build(text, *words).stderr, words)
+        self.assertNotIn("note:", self.build("int main(void) { return 0; }\n", "-lm").stderr)
+        wrong = self.build("int main(void) { return missing(); }\n", "-lz", "-Wno-implicit-function-declaration", expect=1)
+        self.assertNotIn("note:", wrong.stderr)
 
     def test_loops_that_poll_plain_variables_are_named(self):
         self.build('#include <pthread.h>\n#include <signal.h>\n#include <stdio.h>\n'
