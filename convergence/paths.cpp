@@ -37,8 +37,8 @@ ProxyId proxy_of(const Paths::Command& command) {
       command);
 }
 
-Paths::Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed)
-    : stalled_(proxies, false), prng_(seed) {
+Paths::Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed, bool greets_at_first_use)
+    : greets_at_first_use_(greets_at_first_use), stalled_(proxies, false), prng_(seed) {
   for (const PathId& id : paths) {
     CHECK_LT(id.local.value(), proxies);
     CHECK_LT(id.cluster.value(), stack::kMaxClusters);
@@ -164,8 +164,10 @@ void Paths::up(const PathId& id, const Association& association) {
     resume(*path);
   }
   if (stalled_[id.local.value()]) return;
+  const bool first = !reachable(id.cluster);
   path->up = true;
   path->dead = false;
+  if (first) greet(id.cluster);
   consider(id.cluster);
 }
 
@@ -190,8 +192,21 @@ void Paths::consider(ClusterId cluster) {
   });
 }
 
+// SC-14
+void Paths::greet(ClusterId cluster) {
+  if (!greets_at_first_use_) return;
+  for_each_to(cluster, [&](const Path& path) {
+    if (path.present && path.state == State::kOpen && !path.up && !stalled_[path.id.local.value()])
+      commands_.push_back(GreetPath{path.id});
+  });
+}
+
 // FO-10
 void Paths::handshake_fenced(ClusterId cluster) {
+  // Those that wait for their first use would never come up to tell the peer.
+  if (std::ranges::any_of(paths_to(cluster),
+                          [&](std::uint32_t i) { return paths_[i].state != State::kOpen; }))
+    greet(cluster);
   for_each_to(cluster, [&](Path& path) {
     if (path.state != State::kFencing || path.handshaking || path.awaits_answer ||
         stalled_[path.id.local.value()])

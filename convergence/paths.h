@@ -87,9 +87,14 @@ struct ForgetPeer {
   std::uint64_t incarnation = 0;
 };
 
+// Start the first handshake, if the path still waits for its first use (SC-14).
+struct GreetPath {
+  PathId path;
+};
+
 class Paths {
  public:
-  using Command = std::variant<ClosePath, HandshakePath, ResumePath, ForgetPeer>;
+  using Command = std::variant<ClosePath, HandshakePath, ResumePath, ForgetPeer, GreetPath>;
   struct Outgoing {
     ClusterId to;
     ControlMessage message;
@@ -100,8 +105,10 @@ class Paths {
     std::uint64_t peers_lost = 0;
   };
 
-  // `paths`: all of them, for good. `seed`: of incarnations.
-  Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed);
+  // `paths`: all of them, for good. `seed`: of incarnations. `greets_at_first_use`: no handshake begins by itself, and
+  // the paths to a cluster are used together: when one of them comes up the others are told to begin.
+  Paths(unsigned proxies, const std::vector<PathId>& paths, std::uint64_t seed,
+        bool greets_at_first_use = false);
 
   // The incarnation that sub-connections with `cluster` name in the handshake.
   std::uint64_t own_incarnation(ClusterId cluster) const { return peers_[cluster.value()].association.own; }
@@ -214,6 +221,7 @@ class Paths {
   void reset(Path& path);
   void consider(ClusterId cluster);
   void handshake_fenced(ClusterId cluster);
+  void greet(ClusterId cluster);
   void command_handshake(const Path& path);
   void command_resume(const Path& path);
   void close(Path& path, std::optional<ClosePath::PeerEnd> peer_end = std::nullopt);
@@ -228,6 +236,7 @@ class Paths {
   void lose(ClusterId cluster, bool silent);
   bool is_retired(const Peer& peer, std::uint64_t incarnation) const;
 
+  const bool greets_at_first_use_;
   std::vector<Path> paths_;
   std::vector<std::vector<std::uint32_t>> of_cluster_;  // which of them lead to each cluster
   bool may_be_fencing_ = false;                         // false: none is

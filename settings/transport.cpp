@@ -7,6 +7,14 @@
 #include "stack/wire/segment.h"
 
 namespace braid::settings {
+
+template <>
+struct Words<Connect> {
+  using E = Connect;
+  static constexpr Word<E> kAll[] = {
+      {"auto", E::kAuto}, {"at-start", E::kAtStart}, {"at-first-use", E::kAtFirstUse}};
+};
+
 namespace {
 
 using T = TransportConfig;
@@ -57,6 +65,15 @@ constexpr Setting kTransport[] = {
          .help = "make a sub-connection for every pair of proxies, not only for those with the same number",
          .reason = "a sub-connection costs memory and keep-alives",
          .agreed = true}),
+    declare<&T::connect>(
+        {.name = "connect",
+         .option = "--connect",
+         .help =
+             "when the sub-connections with other clusters are made, and in simulations the connections of the program: at the "
+             "start of the node (at-start), or when the first message is to be sent (at-first-use); auto: at-start up to 64 "
+             "clusters",
+         .reason =
+             "of few clusters a wrong set-up shows at the start, of many most pairs have nothing to say to each other"}),
     declare<&T::path_death_ms>(
         {.name = "path_death_ms",
          .option = "--path-death",

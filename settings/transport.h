@@ -11,6 +11,9 @@
 
 namespace braid::settings {
 
+// When sub-connections with the other clusters are made.
+enum class Connect : std::uint8_t { kAuto, kAtStart, kAtFirstUse };
+
 // Of the sub-connections. The members that transport.cpp marks `agreed` are hashed into the hello.
 struct TransportConfig {
   std::uint32_t mtu_bytes = 1500;  // an IP packet; 0: auto, what the wire carries
@@ -19,6 +22,7 @@ struct TransportConfig {
   stack::CongestionControl congestion = stack::CongestionControl::kDelay;
   convergence::PeerChoice peer = convergence::PeerChoice::kAligned;
   bool all_pairs = false;
+  Connect connect = Connect::kAuto;
   std::uint32_t path_death_ms = 500;
   std::uint32_t peer_death_ms = 10'000;
   std::uint32_t min_rto_us = 500;
@@ -28,6 +32,13 @@ struct TransportConfig {
   std::uint32_t train_messages = 16;  // 1: no trains
 };
 extern const Schema kTransportSchema;
+
+// Above so many clusters `auto` makes sub-connections at their first use.
+inline constexpr std::uint32_t kMostConnectedAtStart = 64;
+inline bool connects_at_first_use(const TransportConfig& transport, std::uint32_t clusters) {
+  if (transport.connect != Connect::kAuto) return transport.connect == Connect::kAtFirstUse;
+  return clusters > kMostConnectedAtStart;
+}
 
 // Probabilities per frame, injected where a proxy receives; see proxy/nic/faulty_queue.h.
 struct FaultConfig {

@@ -1,5 +1,7 @@
 #include "stack/handshake.h"
 
+#include <utility>
+
 #include "stack/timestamp.h"
 #include "stack/wire/checksum.h"
 
@@ -50,8 +52,9 @@ Handshake::Handshake(const SubConnectionConfig& config, std::uint64_t epoch, Ins
       keys_(keys),
       epoch_(epoch),
       last_epoch_(epoch),
+      asleep_(config.greets_at_first_use),
       wait_(config.hello_retry),
-      timer_due_(now) {}
+      timer_due_(asleep_ ? Instant::never() : now) {}
 
 Handshake::Hello Handshake::refuse(Refusal why) {
   refusal_ = why;
@@ -215,6 +218,11 @@ bool Handshake::on_timer(Instant now) {
   return true;
 }
 
+// SC-14
+void Handshake::greet(Instant when) {
+  if (std::exchange(asleep_, false)) timer_due_ = when;
+}
+
 std::size_t Handshake::write_hello(Instant now, MutableBytes room, std::uint64_t* sum) {
   due_ = false;
   PacketHeader h;
@@ -266,6 +274,7 @@ void Handshake::start_over(Instant now, std::uint64_t epoch) {
   challenged_ = Peer{};
   challenge_epoch_ = 0;
   confirmed_ = false;
+  asleep_ = false;
   due_ = false;
   wait_ = config_.hello_retry;
   timer_due_ = now;

@@ -96,6 +96,10 @@ class Handshake {
   bool ask_again(Instant now, const PacketHeader& packet);
   // Without a peer a hello is repeated. True: one is due that answers none.
   bool on_timer(Instant now);
+  // It says nothing of its own accord yet (SC-14). Ends with greet(), or when it starts over.
+  bool asleep() const { return asleep_; }
+  // The first hello leaves at `when`, unless it is awake.
+  void greet(Instant when);
   Instant timer_due() const { return timer_due_; }
   bool hello_due() const { return due_; }
   // Writes it, into room for the longest packet; returns its length.
@@ -161,6 +165,7 @@ class Handshake {
   std::array<std::uint64_t, 8> met_{};  // epochs of peers
   std::size_t next_met_ = 0;
 
+  bool asleep_ = false;
   bool due_ = false;
   std::uint64_t from_ = 0;  // the epochs in the next hello; to 0: to any end at that address
   std::uint64_t to_ = 0;

@@ -433,7 +433,8 @@ bool Stack::closed() const {
 bool Stack::all_established() const {
   const auto missing = [this](std::size_t i) {
     const RemoteStack& remote = remotes_[i].remote;
-    return !remote.absent && !remote.names && !sub_connections_[i]->established();
+    const SubConnection& sub = *sub_connections_[i];
+    return !remote.absent && !remote.names && !sub.established() && !sub.asleep();
   };
   if (last_missing_ < sub_connections_.size() && missing(last_missing_)) return false;
   for (last_missing_ = 0; last_missing_ < sub_connections_.size(); ++last_missing_)

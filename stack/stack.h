@@ -203,7 +203,7 @@ class Stack {
   // The orderly end of all sub-connections (SC-11); closed() when all are closed.
   void close(Instant now);
   bool closed() const;
-  // Of those of this machine.
+  // Of those of this machine that do not wait for their first use.
   bool all_established() const;
   StackStats stats() const;
   // `index` counts as sub_connections() does, here and below.

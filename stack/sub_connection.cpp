@@ -78,6 +78,8 @@ void SubConnection::send(OutMessage& m) {
   CHECK(!end_.closing());
   if (!messages_.push(m)) return;
   entry_.set_ready();
+  if (handshake_.asleep()) [[unlikely]]
+    greet(Instant());
   if (shut_out()) entry_.set_due(Instant());  // so that the window is probed
 }
 
@@ -227,6 +229,12 @@ std::size_t SubConnection::write_validation(Instant now, MutableBytes room, std:
   return seal(room.data(), header + kChallengeBytes, sum);
 }
 
+// SC-14
+void SubConnection::greet(Instant when) {
+  handshake_.greet(when);
+  if (state_ == State::kHandshake) wake(handshake_.timer_due());
+}
+
 // ---------------------------------------------------------------- receiving
 
 PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView rest, Duration unseen,
@@ -234,6 +242,8 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (h.sender_epoch == 0) return PacketFate::kRefused;
   if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest, from);
+  if (handshake_.asleep()) [[unlikely]]
+    greet(now);  // it is our predecessor's: the peer has not noticed yet that there is another
   if (seal_ != nullptr) [[unlikely]] {
     if (const std::optional<PacketFate> fate = open(now, h, rest, from)) return *fate;
   }
@@ -373,6 +383,8 @@ PacketFate SubConnection::on_hello(Instant now, const PacketHeader& h, ByteView 
   const bool names_us =
       hello == Hello::kContinues || hello == Hello::kEstablishes || hello == Hello::kTakesOver;
   if (seal_ != nullptr && !is_ignored) seal_->address.answer_to(from, names_us);
+  if (handshake_.asleep() && !is_ignored)
+    handshake_.greet(now + config_.hello_retry);  // the answer leaves now
   switch (hello) {
     case Hello::kMalformed:
       return PacketFate::kRefused;

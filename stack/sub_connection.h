@@ -139,6 +139,11 @@ class SubConnection {
   // a secret.
   void let_move(const Endpoint& home, LinkId link);
 
+  // The first handshake begins, unless it has begun (SC-14). Of no effect in later ones.
+  void greet(Instant when);
+  // It waits for its first use.
+  bool asleep() const { return state_ == State::kHandshake && handshake_.asleep(); }
+
   // --- receiving
 
   // A packet whose addresses name this sub-connection. `rest` is what follows the packet header, in the same

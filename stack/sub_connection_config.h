@@ -32,6 +32,8 @@ struct SubConnectionConfig {
   // Packets that may arrive before an acknowledgement leaves at once.
   std::uint32_t ack_every = 16;
   Duration hello_retry = 5_ms;
+  // A new end says nothing until it has a message to send, its peer speaks, or greet() is called (SC-14).
+  bool greets_at_first_use = false;
   // Number of an incarnation's first packet: the same at both ends.
   Seq first_seq;
   // Hash of what both ends must have in common; a peer with another is refused.

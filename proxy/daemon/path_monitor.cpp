@@ -224,6 +224,11 @@ void PathMonitor::obey(Instant now, const ForgetPeer& c) {
   decisions_.push_back(FailWaiting{c.cluster});
 }
 
+// SC-14
+void PathMonitor::obey(Instant now, const GreetPath& c) {
+  at(c.path).sub->greet(now);
+}
+
 // This proxy was stalled, and others have taken over (FO-6).
 void PathMonitor::restart(Instant now) {
   for (Path& path : paths_) {

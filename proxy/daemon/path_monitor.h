@@ -64,6 +64,7 @@ class PathMonitor {
   void obey(Instant now, const HandshakePath& command);
   void obey(Instant now, const ResumePath& command);
   void obey(Instant now, const ForgetPeer& command);
+  void obey(Instant now, const GreetPath& command);
   void obey(Instant now, const ConnectPath& command);
   void obey(Instant now, const DrainCluster& command);
   // This proxy was fenced: its paths stay closed until the control plane resumes them, and their messages are

@@ -10,7 +10,8 @@ convergence::Paths Peers::make_paths(const std::vector<stack::StackConfig>& stac
   std::vector<convergence::PathId> all;
   for (const stack::StackConfig& s : stacks)
     for (const stack::RemoteStack& r : s.remotes) all.push_back({s.local.proxy, r.id.cluster, r.id.proxy});
-  return convergence::Paths(static_cast<unsigned>(stacks.size()), all, seed);
+  const bool at_first_use = !stacks.empty() && stacks[0].sub_connection.greets_at_first_use;
+  return convergence::Paths(static_cast<unsigned>(stacks.size()), all, seed, at_first_use);
 }
 
 namespace {

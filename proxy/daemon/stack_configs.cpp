@@ -76,6 +76,7 @@ stack::StackConfig stack_config(const NodeConfig& config, unsigned proxy, std::u
   s.seed = seed + proxy;
   s.sub_connection = sub_connection_config(config.transport);
   s.sub_connection.shared_hash = shared_hash(config, config.clusters);
+  s.sub_connection.greets_at_first_use = settings::connects_at_first_use(config.transport, config.clusters);
   if (settings::needs_secret(config)) s.sub_connection.security.secret = config.secret;
   for (const PeerConfig& peer : config.peers) add_peer(config, peer, proxy, s);
   for (unsigned slot = 0; slot < machine_slots(config); ++slot) {

@@ -76,6 +76,7 @@ struct UnmapClient {
 // Commands about the proxy's paths (convergence/paths.h). ClosePath is answered by PathClosed.
 using convergence::ClosePath;
 using convergence::ForgetPeer;
+using convergence::GreetPath;
 using convergence::HandshakePath;
 using convergence::ResumePath;
 // The first `active` proxies of the cluster serve clients: prefer those (FO-8).
@@ -110,7 +111,7 @@ struct SetProxyGenerations {
 
 using WorkerCommand = std::variant<AttachChannel, DetachChannel, InstallPort, RemovePort, DrainPort,
                                    SendControl, SendDatagrams, ReleaseLane, ServeLane, MapClient, UnmapClient,
-                                   ClosePath, HandshakePath, ResumePath, ForgetPeer, PreferProxies,
+                                   ClosePath, HandshakePath, ResumePath, ForgetPeer, GreetPath, PreferProxies,
                                    ForgetProxy, ReclaimLent, ConnectPath, DrainCluster, SetProxyGenerations>;
 static_assert(std::is_trivially_copyable_v<WorkerCommand>);
 

@@ -51,12 +51,70 @@ struct Two {
   Paths b{2, aligned(kA, 2), 2};
 };
 
+// All commands that there are, of this kind; others fail the test.
+template <class Kind>
+std::vector<PathId> take_all(Paths& node) {
+  std::vector<PathId> all;
+  while (const std::optional<Paths::Command> command = node.poll_command()) {
+    const Kind* const of_kind = std::get_if<Kind>(&*command);
+    if (of_kind == nullptr)
+      ADD_FAILURE() << "another command, number " << command->index();
+    else
+      all.push_back(of_kind->path);
+  }
+  return all;
+}
+
 // The next command; nullopt if there is none, or another kind.
 template <class Kind>
 std::optional<Kind> take(Paths& node) {
   const std::optional<Paths::Command> command = node.poll_command();
   if (!command || !std::holds_alternative<Kind>(*command)) return std::nullopt;
   return std::get<Kind>(*command);
+}
+
+// ---------------------------------------------------------------- paths at their first use
+
+std::vector<PathId> to_two_clusters(unsigned proxies) {
+  std::vector<PathId> all = aligned(ClusterId(1), proxies);
+  for (const PathId& id : aligned(ClusterId(2), proxies)) all.push_back(id);
+  return all;
+}
+
+TEST(PathsAtFirstUse, FirstPathThatComesUpStartsTheOthersToItsCluster) {  // SC-14
+  Paths a(3, to_two_clusters(3), 1, true);
+  EXPECT_FALSE(a.poll_command().has_value()) << "nothing begins by itself";
+  const Association association{a.own_incarnation(kB), 77};
+  a.up(path(1, kB, 1), association);
+  EXPECT_EQ(take_all<GreetPath>(a), (std::vector{path(0, kB, 0), path(2, kB, 2)}));
+  a.up(path(0, kB, 0), association);
+  EXPECT_TRUE(take_all<GreetPath>(a).empty()) << "they were told";
+}
+
+TEST(PathsAtFirstUse, PathsThatAreMadeAtTheStartAreNotTold) {  // SC-14
+  Paths a(3, to_two_clusters(3), 1);
+  a.up(path(1, kB, 1), {a.own_incarnation(kB), 77});
+  EXPECT_FALSE(a.poll_command().has_value());
+}
+
+// Else nobody could tell the peer that the end is closed.
+TEST(PathsAtFirstUse, StalledProxyIsFencedAtAPeerThatWasNeverUsed) {  // SC-14, FO-5
+  Paths a(3, to_two_clusters(3), 1, true);
+  a.stalled(ProxyId(0));
+  EXPECT_EQ(take_all<GreetPath>(a), (std::vector{path(1, ClusterId(1), 1), path(2, ClusterId(1), 2),
+                                                 path(1, ClusterId(2), 1), path(2, ClusterId(2), 2)}));
+  EXPECT_FALSE(a.fenced(ProxyId(0)));
+  for (const ClusterId peer : {ClusterId(1), ClusterId(2)}) {
+    a.up(path(1, peer, 1), {a.own_incarnation(peer), 77});
+    const std::optional<Paths::Outgoing> fence = a.poll_control();
+    ASSERT_TRUE(fence.has_value());
+    EXPECT_EQ(fence->to, peer);
+    ControlMessage answer = fence->message;
+    answer.kind = ControlMessage::Kind::kFencedBefore;
+    std::swap(answer.proxy, answer.peer_proxy);
+    a.on_control(peer, answer);
+  }
+  EXPECT_TRUE(a.fenced(ProxyId(0)));
 }
 
 TEST(Paths, PathIsGivenUpOnlyWhileAnotherLives) {  // FO-1

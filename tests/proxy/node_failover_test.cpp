@@ -6,6 +6,8 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/proxy/virtual_world.h"
@@ -57,16 +59,29 @@ struct Traffic {
   std::array<std::set<std::uint32_t>, 2> got;
 };
 
-// With and without a sub-connection for every pair of proxies.
-class Failover : public ::testing::TestWithParam<bool> {
- protected:
-  bool all_pairs() const { return GetParam(); }
+// With and without a sub-connection for every pair of proxies, which are made at the start or at their first use.
+struct Ways {
+  bool all_pairs;
+  bool at_first_use;
 };
-INSTANTIATE_TEST_SUITE_P(Pairs, Failover, ::testing::Bool(),
-                         [](const auto& p) { return p.param ? "AllPairs" : "Aligned"; });
+class Failover : public ::testing::TestWithParam<Ways> {
+ protected:
+  VirtualWorldOptions ways(std::vector<std::uint16_t> proxies) const {
+    return {.proxies = std::move(proxies),
+            .all_pairs = GetParam().all_pairs,
+            .at_first_use = GetParam().at_first_use};
+  }
+};
+INSTANTIATE_TEST_SUITE_P(Pairs, Failover,
+                         ::testing::Values(Ways{false, false}, Ways{true, false}, Ways{false, true},
+                                           Ways{true, true}),
+                         [](const auto& p) {
+                           return std::string(p.param.all_pairs ? "AllPairs" : "Aligned") +
+                                  (p.param.at_first_use ? "AtFirstUse" : "");
+                         });
 
 TEST_P(Failover, UnacknowledgedMessagesOfADeadPathMoveToOthersOnceAndInOrder) {  // FO-1, FO-2, FO-4
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   Traffic t(world);
   t.run(2_ms);
   world.cut_off({0, 1});
@@ -93,7 +108,7 @@ TEST_P(Failover, UnacknowledgedMessagesOfADeadPathMoveToOthersOnceAndInOrder) { 
 }
 
 TEST_P(Failover, LossOfAcknowledgementsAloneDuplicatesNothing) {  // FO-9
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   for (const bool ordered : {true, false}) {
     SCOPED_TRACE(ordered);
     Traffic t(world, ordered);
@@ -109,7 +124,7 @@ TEST_P(Failover, LossOfAcknowledgementsAloneDuplicatesNothing) {  // FO-9
 }
 
 TEST_P(Failover, ManyDeathsAndReturns) {  // FO-1, FO-3, FO-4
-  VirtualWorld world({3, 2}, all_pairs());
+  VirtualWorld world(ways({3, 2}));
   Traffic t(world);
   Prng prng(4711);
   for (int round = 0; round < 40; ++round) {
@@ -128,7 +143,7 @@ TEST_P(Failover, ManyDeathsAndReturns) {  // FO-1, FO-3, FO-4
 }
 
 TEST_P(Failover, StalledProxyIsFencedAndItsLanesAreServed) {  // FO-5, FO-6
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   Traffic t(world);
   t.run(2_ms);
   for (int round = 0; round < 3; ++round) {
@@ -158,7 +173,7 @@ TEST_P(Failover, StalledProxyIsFencedAndItsLanesAreServed) {  // FO-5, FO-6
 }
 
 TEST_P(Failover, ConnectionsOpenAndCloseWhileAProxyIsStalled) {  // FO-5, CN-6
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   Traffic t(world);
   t.run(1_ms);
   EXPECT_TRUE(t.settles(10_ms));
@@ -186,7 +201,7 @@ TEST_P(Failover, ConnectionsOpenAndCloseWhileAProxyIsStalled) {  // FO-5, CN-6
 
 // A client that attaches while a proxy is stalled has a view for it, which the proxy gets when it is back.
 TEST_P(Failover, ClientThatAttachesWhileAProxyIsStalledIsServedByItLater) {  // FO-6
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   world.run(2_ms);
   world.stalled.insert({1, 1});
   world.run(30_ms);
@@ -213,7 +228,7 @@ bool is_data(ByteView frame) {
 // The proxy has taken a frame with a message from its queue, and delivers it when it is fenced, the message's
 // port is gone, and the port's memory is another connection's.
 TEST_P(Failover, WritesOfAFencedProxyAreNotSeen) {  // FO-5
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   const auto a = world.client(0), b = world.client(1);
   ConnectionOptions options;
   options.dispatch = convergence::Dispatch::kFixed;
@@ -268,7 +283,7 @@ TEST_P(Failover, WritesOfAFencedProxyAreNotSeen) {  // FO-5
 }
 
 TEST_P(Failover, NumberOfActiveProxiesChangesUnderTraffic) {  // FO-8
-  VirtualWorld world({3, 2}, all_pairs());
+  VirtualWorld world(ways({3, 2}));
   Traffic t(world);
   t.run(1_ms);
   for (const unsigned n : {1u, 3u, 2u, 1u, 2u, 3u, 1u}) {
@@ -312,7 +327,7 @@ TEST(LanesThatMove, LoseNothingIfTheirFormerServerIsStalled) {  // FO-5, FO-8
 }
 
 TEST_P(Failover, RestartedPeerIsLostOnceHoweverManyPathsItHad) {  // FO-7
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   {
     Traffic t(world);
     t.run(2_ms);
@@ -332,7 +347,7 @@ TEST_P(Failover, RestartedPeerIsLostOnceHoweverManyPathsItHad) {  // FO-7
 }
 
 TEST_P(Failover, SilentPeerIsLostAndConnectedAgain) {  // FO-7, SC-8
-  VirtualWorld world({2, 2}, all_pairs());
+  VirtualWorld world(ways({2, 2}));
   {
     Traffic t(world);
     t.run(2_ms);

@@ -28,6 +28,7 @@ namespace braid::proxy::test {
 struct VirtualWorldOptions {
   std::vector<std::uint16_t> proxies = {1, 1};  // by cluster
   bool all_pairs = false;
+  bool at_first_use = false;          // transport.connect
   unsigned nis = 1;                   // of each cluster: proxy i is reached at number i modulo so many
   std::uint64_t bits_per_second = 0;  // of each NI; 0: no limit
   Duration latency = 10_us;
@@ -61,6 +62,8 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
     }
     machine.nis = options_.nis;
     machine.transport.all_pairs = options_.all_pairs;
+    machine.transport.connect =
+        options_.at_first_use ? settings::Connect::kAtFirstUse : settings::Connect::kAtStart;
     machine.transport.path_death_ms = 5;
     machine.transport.peer_death_ms = 100;
     machine.transport.max_rto_us = 2000;

@@ -65,6 +65,7 @@ proxy::NodeConfig FaultNodes::node_config(unsigned index) const {
   t.path_death_ms = static_cast<std::uint32_t>(config_.path_death_ms);
   t.train_messages = static_cast<std::uint32_t>(config_.train_messages);
   t.all_pairs = config_.all_pairs != 0;
+  t.connect = config_.at_first_use != 0 ? settings::Connect::kAtFirstUse : settings::Connect::kAtStart;
   t.peer = config_.round_robin != 0 ? proxy::PeerChoice::kRoundRobin : proxy::PeerChoice::kAligned;
   t.peer_death_ms = static_cast<std::uint32_t>(config_.peer_death_ms);
   proxy::NodeConfig n = virtual_node_config(clusters, index);
@@ -134,6 +135,7 @@ void FaultNodes::hold(unsigned index, Instant until) {
 void FaultNodes::stop(unsigned index, Instant until) {
   hold(index, until);
   silence_.begin(index, events_.now());
+  if (config_.at_first_use != 0) return;  // a node is ready that has never heard of its peers
   for (unsigned peer = 0; peer < size(); ++peer)
     if (peer != index && is_running(peer) && nodes_[peer].node->ready())
       silence_.expect(peer, gaps_of(peer, false));

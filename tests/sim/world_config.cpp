@@ -41,6 +41,7 @@ WorldConfig WorldConfig::draw_few(std::uint64_t seed) {
   w.batch = trains.one_of({8, 8, 40});
   Draw datagrams{Prng(mix(seed, 2))};
   w.sealed = Draw{Prng(mix(seed, 7))}.chance(0.25);
+  w.at_first_use = Draw{Prng(mix(seed, 8))}.chance(0.3);
   if (d.chance(0.1)) {
     // One frame is lost, nothing else is wrong, and whatever it was, nobody waits for a timer: 20 ms show.
     w.propagation_us = d.between(2, 50);

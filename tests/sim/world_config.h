@@ -99,6 +99,7 @@ namespace braid::sim {
   X(datagrams, 0, "that a client sends")                                                      \
   X(serving_nodes, 4, "the first so many nodes have the worlds' own protocol of datagrams")   \
   X(sealed, 0, "1: packets are sealed")                                                       \
+  X(at_first_use, 0, "1: transport.connect: at-first-use")                                    \
   X(closes, 0.5, "probability that an end closes as soon as it has sent everything")
 
 struct WorldConfig {

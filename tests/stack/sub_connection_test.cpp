@@ -75,6 +75,109 @@ TEST_P(SubConnectionTest, HandshakeSurvivesTheLossOfAnyFirstPacket) {  // SC-1
   }
 }
 
+SubConnectionConfig silent() {
+  SubConnectionConfig c;
+  c.greets_at_first_use = true;
+  return c;
+}
+
+TEST_P(SubConnectionTest, EndThatWaitsForItsFirstUseSaysNothingAndLosesNobody) {  // SC-14
+  TwoEnds t(silent());
+  t.run_until(at(100_s));
+  EXPECT_TRUE(t.packets.empty());
+  EXPECT_TRUE(t.a().sub->asleep());
+  EXPECT_EQ(t.a().sub->next_deadline(), Instant::never());
+  EXPECT_EQ(t.a().lost, 0);
+  EXPECT_FALSE(t.a().sub->path_dead());
+}
+
+TEST_P(SubConnectionTest, FirstMessageOfEitherEndOrBothWakesThem) {  // SC-14
+  for (const unsigned senders : {1u, 2u, 3u}) {
+    SCOPED_TRACE(senders);
+    TwoEnds t(silent());
+    t.run_until(at(20_s));
+    for (int i = 0; i < 2; ++i)
+      if ((senders >> i & 1) != 0) t.send_many(i, 3, 1000);
+    t.run_for(1_ms);
+    EXPECT_TRUE(t.a().sub->established());
+    EXPECT_TRUE(t.b().sub->established());
+    EXPECT_EQ(t.b().delivered.size(), (senders & 1) != 0 ? 3u : 0u);
+    EXPECT_EQ(t.a().delivered.size(), (senders & 2) != 0 ? 3u : 0u);
+    EXPECT_EQ(t.a().lost + t.b().lost, 0);
+  }
+}
+
+TEST_P(SubConnectionTest, EndsThatWaitAreEstablishedWhicheverPacketIsLost) {  // SC-14, SC-1
+  for (int from = 0; from < 2; ++from) {
+    for (std::size_t lost = 0; lost < 6; ++lost) {
+      SCOPED_TRACE(testing::Message() << "packet " << lost << " from " << from);
+      TwoEnds t(silent());
+      t.link = [&](int sender, std::size_t n, const PacketHeader&) {
+        return sender == from && n == lost ? kLost : Delays{5_us};
+      };
+      t.send(0, 1000);
+      t.run_for(1_s);
+      EXPECT_TRUE(t.a().sub->established());
+      EXPECT_TRUE(t.b().sub->established());
+      EXPECT_EQ(t.b().delivered.size(), 1u);
+    }
+  }
+}
+
+TEST_P(SubConnectionTest, EndThatWaitsNoticesThatItsPeerKnewAnother) {  // SC-14, SC-5
+  TwoEnds t(silent());
+  t.send(0, 1000);
+  t.run_for(1_ms);
+  t.start(1, 0xb2);
+  EXPECT_TRUE(t.b().sub->asleep());
+  t.send(0, 1000);  // to its predecessor
+  t.run_for(100_ms);
+  EXPECT_EQ(t.a().lost, 1) << "long before peer_death";
+  EXPECT_TRUE(t.a().sub->established());
+  EXPECT_EQ(t.a().sub->peer_incarnation(), TwoEnds::incarnation_of(0xb2));
+}
+
+TEST_P(SubConnectionTest, EndThatWaitsIsFencedReopenedAndClosedAsAnyOther) {  // SC-14, SC-10, SC-11
+  TwoEnds t(silent());
+  EXPECT_TRUE(t.fence(0).empty());
+  EXPECT_FALSE(t.a().sub->asleep());
+  t.a().sub->reopen(t.now, t.a().sub->config().incarnation);
+  t.run_for(1_ms);
+  EXPECT_TRUE(t.a().sub->established()) << "only its first handshake waits";
+  EXPECT_TRUE(t.b().sub->established());
+
+  TwoEnds u(silent());
+  u.a().sub->close(u.now);
+  EXPECT_EQ(u.a().sub->state(), SubConnection::State::kClosed);
+  u.run_for(1_s);
+  EXPECT_TRUE(u.packets.empty());
+}
+
+TEST_P(SubConnectionTest, EndGreetsWhenItIsTold) {  // SC-14
+  TwoEnds t(silent());
+  t.run_until(at(1_s));
+  t.a().sub->greet(t.now);
+  t.run_for(1_ms);
+  EXPECT_TRUE(t.a().sub->established());
+  EXPECT_TRUE(t.b().sub->established());
+  const std::size_t packets = t.packets.size();
+  t.a().sub->greet(t.now);
+  EXPECT_EQ(t.packets.size(), packets) << "of no effect later";
+}
+
+TEST_P(SubConnectionTest, RefusedHelloDoesNotWakeAnEnd) {  // SC-14, SC-1
+  TwoEnds t(silent());
+  SubConnectionConfig other = t.config;
+  other.shared_hash = 99;
+  other.greets_at_first_use = false;
+  std::swap(other.local, other.remote);
+  t.b() = End{};
+  t.b().sub = std::make_unique<SubConnection>(other, 0xb2, t.now, t.b().agenda->entry(0));
+  t.run_for(1_s);
+  EXPECT_TRUE(t.a().sub->refused_hash());
+  EXPECT_TRUE(t.a().sub->asleep());
+}
+
 TEST_P(SubConnectionTest, NothingIsSentBeforeThePeerIsEstablished) {  // SC-1
   TwoEnds t;
   t.suspended[1] = true;
