@@ -12,7 +12,7 @@ namespace {
 
 // Wide enough for a queue that never overflows unless a link is asked to be slow.
 constexpr std::uint64_t kLinkQueueBytes = 16u << 20;
-// How often a ticket looks for the proxy that serves its lane while that changes.
+// How often a ticket looks for the proxy that serves its lane while that changes, and an arrival for its connection.
 constexpr Duration kHandOnPeriod = 100_us;
 
 }  // namespace
@@ -129,9 +129,14 @@ Duration Iccs::least_latency() const {
 MutableBytes Iccs::reserve(ClusterId from, unsigned compute_node, ClusterId to, std::uint32_t bytes) {
   reserved_ = {from, to, compute_node};
   if (!has_proxies()) return MutableBytes(bypass_room_).first(bytes);
-  proxy::SendStatus status = proxy::SendStatus::kSent;
-  const MutableBytes room = nodes_[from.value()]->connection(to).reserve(bytes, compute_node, &status);
   Way& to_there = way(from, to);
+  proxy::Connection* const connection = nodes_[from.value()]->connection(to);
+  if (connection == nullptr) {
+    to_there.waits_for_channel = true;
+    return {};
+  }
+  proxy::SendStatus status = proxy::SendStatus::kSent;
+  const MutableBytes room = connection->reserve(bytes, compute_node, &status);
   switch (status) {
     case proxy::SendStatus::kSent:
       return room;
@@ -142,7 +147,7 @@ MutableBytes Iccs::reserve(ClusterId from, unsigned compute_node, ClusterId to, 
       to_there.waits_for_channel = true;
       return {};
     case proxy::SendStatus::kClosed:
-      sink_.on_lost(events_.now(), from, to, proxy::to_string(nodes_[from.value()]->connection(to).state()));
+      sink_.on_lost(events_.now(), from, to, proxy::to_string(connection->state()));
       return {};
     case proxy::SendStatus::kTooLong:
     case proxy::SendStatus::kTimeout:
@@ -166,9 +171,9 @@ void Iccs::commit(Instant at, std::uint32_t bytes, std::uint32_t kinds) {
     shared_.log[i].bytes.assign(bypass_room_.begin(), bypass_room_.begin() + bytes);
     return bypass(at, i);
   }
-  VirtualNode& node = *nodes_[from.value()];
-  node.connection(to).commit(bytes);
-  lane(from, node.connection(to).last_lane()).committed.push_back(i);
+  proxy::Connection& connection = *nodes_[from.value()]->connection(to);
+  connection.commit(bytes);
+  lane(from, connection.last_lane()).committed.push_back(i);
   if (config_.transport.train_messages == 1) flush(at, from);
 }
 
@@ -287,11 +292,15 @@ void Iccs::not_taken(ProxyRun& p, MessageLog::Index i) {
 // ---------------------------------------------------------------- the convergence layer at the destination
 
 void Iccs::deliver(ProxyRun& p) {
-  const Arrival arrival = p.take_arrival();
-  if (arrival.cell != nullptr)
+  const Arrival arrival = p.next_arrival();
+  if (arrival.cell != nullptr) {
     deliver_credit(p.cluster(), p.index(), arrival);
-  else
-    deliver_message(p.cluster(), p.index(), arrival);
+  } else if (!deliver_message(p.cluster(), p.index(), arrival)) {
+    events_.push(events_.now() + kHandOnPeriod,
+                 {EventKind::kDelivery, static_cast<std::uint8_t>(p.index()), p.cluster().value(), 0});
+    return;
+  }
+  p.drop_arrival();
 }
 
 void Iccs::deliver_credit(ClusterId at, unsigned proxy, const Arrival& credit) {
@@ -300,7 +309,8 @@ void Iccs::deliver_credit(ClusterId at, unsigned proxy, const Arrival& credit) {
   if (std::exchange(to_there.waits_for_credit, false)) sink_.on_room(events_.now(), at, credit.source);
 }
 
-void Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
+// False: its connection is not announced yet.
+bool Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
   MessageLog::Index i = 0;
   MessageLog::Entry* const entry = shared_.log.find(a.source, at, a.position, &i);
   if (entry != nullptr) {
@@ -315,7 +325,8 @@ void Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
   }
   const Instant now = events_.now();
   Instant until = now;
-  (void)nodes_[at.value()]->endpoint().take_one(proxy, [&](proxy::Connection& from, ByteView message) {
+  proxy::Endpoint& endpoint = nodes_[at.value()]->endpoint();
+  (void)endpoint.take_one(proxy, [&](proxy::Connection& from, ByteView message) {
     --in_flight_;
     CHECK(entry != nullptr);  // a connection hands up each message once
     const MessageReport report = entry->report;
@@ -324,7 +335,9 @@ void Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
     sink_.on_delivered(report);
     until = sink_.on_message(now, at, from.peer(), message).until;
   });
+  if (endpoint.awaits_connection(proxy)) return false;
   flush(until + model_.time(model_.hand_over), at);  // the credit
+  return true;
 }
 
 // The proxies have freed room in the channels of a cluster.
@@ -339,7 +352,9 @@ void Iccs::offer_room(ClusterId at) {
 void Iccs::run_control(ClusterId cluster) {
   // Also where nobody sends any more, who would hear of it from reserve().
   if (const std::optional<VirtualNode::Lost> lost = controls_.on_event(cluster))
-    sink_.on_lost(events_.now(), cluster, lost->peer, lost->why);
+    sink_.on_lost(events_.now(), cluster, lost->peer, lost->why.c_str());
+  if (nodes_[cluster.value()]->take_new_connections())
+    events_.push(events_.now() + least_to_deliver(), {EventKind::kRoom, 0, cluster.value(), 0});
 }
 
 // ---------------------------------------------------------------- what happens to it

@@ -114,7 +114,8 @@ class Iccs final : private ProxyRun::Owner {
   Iccs(const Iccs&) = delete;
   Iccs& operator=(const Iccs&) = delete;
 
-  // Opens the sub-connections between all nodes, attaches the clients and connects them. Must be called once,
+  // Opens the sub-connections between all nodes, attaches the clients and connects them, unless all that is done at
+  // first use. Must be called once,
   // before anything else. Incidents count their time from its return. Error: not all are connected within
   // kSetUpLimit, because too many frames are lost.
   Result<void> establish();
@@ -170,7 +171,7 @@ class Iccs final : private ProxyRun::Owner {
   // From one cluster to another.
   struct Way {
     bool waits_for_credit = false;
-    bool waits_for_channel = false;
+    bool waits_for_channel = false;  // or for the connection
   };
   // Of a cluster's client.
   struct Lane {
@@ -200,7 +201,7 @@ class Iccs final : private ProxyRun::Owner {
   void bypass(Instant at, MessageLog::Index message);
   void deliver(ProxyRun& at);
   void deliver_credit(ClusterId at, unsigned proxy, const Arrival& credit);
-  void deliver_message(ClusterId at, unsigned proxy, const Arrival& arrival);
+  [[nodiscard]] bool deliver_message(ClusterId at, unsigned proxy, const Arrival& arrival);
   void deliver_bypassing(MessageLog::Index message);
   void offer_room(ClusterId at);
   void run_control(ClusterId cluster);

@@ -229,12 +229,6 @@ void ProxyRun::push_arrival(const Arrival& arrival) {
                       {EventKind::kDelivery, static_cast<std::uint8_t>(index_), cluster_.value(), 0});
 }
 
-Arrival ProxyRun::take_arrival() {
-  const Arrival arrival = arrivals_.front();
-  arrivals_.pop_front();
-  return arrival;
-}
-
 void ProxyRun::delivered(ClusterId source, const stack::Record& record) {
   Arrival arrival;
   arrival.source = source;

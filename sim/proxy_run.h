@@ -138,7 +138,8 @@ class ProxyRun final : private VirtualNic::Wire {
   void resume();
   bool is_stopped() const { return shared_.events.now() < stopped_until_; }
   bool busy() const { return busy_; }
-  Arrival take_arrival();
+  const Arrival& next_arrival() const { return arrivals_.front(); }
+  void drop_arrival() { arrivals_.pop_front(); }
 
   void count_queue();
   void start_measuring() { count_queue(); }

@@ -70,6 +70,7 @@ class VirtualNode::Service final : public VirtualService {
     asked_[cluster] = post(request);
     unanswered_.push_back(asked_[cluster]);
   }
+  bool has_answer_of(ClusterId cluster) { return has_answer(asked_.at(cluster.value())); }
   bool has_answers() {
     while (!unanswered_.empty() && has_answer(unanswered_.back())) unanswered_.pop_back();
     return unanswered_.empty();
@@ -101,6 +102,19 @@ VirtualNode::~VirtualNode() = default;
 
 namespace {
 
+// The most that a client can ask for.
+constexpr std::uint64_t kMaxReceiveBytes = std::uint64_t{1} << 30;
+
+bool at_first_use(const VirtualNodesConfig& config) {
+  return settings::connects_at_first_use(config.transport, config.clusters);
+}
+
+// Room for a window of each connection; of two with each cluster where both may request one.
+std::uint32_t receive_bytes(const VirtualNodesConfig& config) {
+  const std::uint64_t windows = (at_first_use(config) ? 2u : 1u) * (config.clusters - 1u);
+  return static_cast<std::uint32_t>(std::min(config.window_bytes * windows, kMaxReceiveBytes));
+}
+
 proxy::ConnectionOptions connection_options(const VirtualNodesConfig& config) {
   proxy::ConnectionOptions options;
   options.ordered = false;  // as the page protocol requires
@@ -112,11 +126,15 @@ proxy::ConnectionOptions connection_options(const VirtualNodesConfig& config) {
 
 }  // namespace
 
+bool VirtualNode::connects_at_first_use() const {
+  return at_first_use(config_);
+}
+
 void VirtualNode::attach() {
   auto service = std::make_unique<Service>(*this);
   service_ = service.get();
   proxy::ClientOptions options;
-  options.receive_bytes = config_.window_bytes * (config_.clusters - 1u);
+  options.receive_bytes = receive_bytes(config_);
   options.send_bytes = kSendBytes;
   client_ = must(proxy::Client::attach(std::move(service), options));
   const Result<void> listening = endpoint().listen(kPort, connection_options(config_));
@@ -150,11 +168,44 @@ Result<void> VirtualNode::accept_connections() {
   return {};
 }
 
+proxy::Connection* VirtualNode::connection(ClusterId to) {
+  if (proxy::Connection* const made = connections_[to.value()]) return made;
+  if (std::find(requested_.begin(), requested_.end(), to) == requested_.end()) {
+    requested_.push_back(to);
+    service_->ask_for(to.value(), connection_options(config_));
+  }
+  return nullptr;
+}
+
+bool VirtualNode::take_new_connections() {
+  if (client_ == nullptr || !at_first_use(config_)) return false;
+  bool any = false;
+  const auto take = [&](ClusterId peer, proxy::Connection* made) {
+    proxy::Connection*& way = connections_[peer.value()];
+    if (way != nullptr) return;
+    way = made;
+    any = true;
+  };
+  while (proxy::Connection* const accepted = endpoint().try_accept()) take(accepted->peer(), accepted);
+  std::erase_if(requested_, [&](ClusterId to) {
+    if (!service_->has_answer_of(to)) return false;
+    const Result<proxy::Connection*> made =
+        endpoint().connect(to, kPort, connection_options(config_), kSetUpLimit);
+    if (made)
+      take(to, *made);
+    else if (connections_[to.value()] == nullptr)
+      refused_ = Lost{to, made.error().text};
+    return true;
+  });
+  return any;
+}
+
 std::optional<VirtualNode::Lost> VirtualNode::lost() const {
+  if (refused_) return refused_;
   for (std::uint16_t k = 0; k < connections_.size(); ++k) {
     const proxy::Connection* const to = connections_[k];
     if (to != nullptr && to->state() != proxy::ConnectionState::kOpen)
-      return Lost{ClusterId(k), proxy::to_string(to->state())};
+      return Lost{ClusterId(k), std::string(proxy::to_string(to->state()))};
   }
   return {};
 }
@@ -174,6 +225,10 @@ Result<void> connect_all(std::span<const std::unique_ptr<VirtualNode>> nodes,
     }
     return {};
   };
+  if (!nodes.empty() && nodes[0]->connects_at_first_use()) {
+    for (const auto& node : nodes) node->attach();
+    return {};
+  }
   Result<void> done = all("did not reach all others", [](VirtualNode& n) { return n.node().ready(); });
   if (!done) return done;
   for (const auto& node : nodes) node->attach();

@@ -1,5 +1,6 @@
 // One cluster's node in virtual time: the production node with its workers and control
-// plane, and a client of it, connected with the clients of all other clusters. It only
+// plane, and a client of it, connected with the clients of the other clusters: of all from the
+// start, or of each when the first message is to be sent to it (transport.connect). It only
 // builds and connects them; the ICCS (sim/iccs.h) gives the proxies their work.
 #pragma once
 
@@ -8,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/ids.h"
@@ -49,6 +51,8 @@ class VirtualNode {
   proxy::Node& node() { return *node_; }
   proxy::Worker& worker(unsigned proxy) { return node_->worker(proxy); }
 
+  bool connects_at_first_use() const;
+
   // The set-up's steps, each done at all nodes before the next: the client attaches and listens; it requests
   // its connections; when all answers are there it takes them; it accepts the other clients' connections.
   void attach();
@@ -60,13 +64,17 @@ class VirtualNode {
 
   struct Lost {
     ClusterId peer;
-    const char* why;
+    std::string why;
   };
-  // A connection that was made and is no longer open.
+  // A connection that was made and is no longer open, or one that could not be made.
   std::optional<Lost> lost() const;
 
   proxy::Endpoint& endpoint() { return client_->endpoint(0); }
-  proxy::Connection& connection(ClusterId to) { return *connections_[to.value()]; }
+  // The connection that messages to the cluster take; nullptr: there is none yet, and it is requested now. Both
+  // clusters may do so at once: then there are two, and each sends over the one that it had first.
+  proxy::Connection* connection(ClusterId to);
+  // After a turn of the control plane. True: there are connections that were not there before.
+  bool take_new_connections();
 
  private:
   class Service;
@@ -78,10 +86,12 @@ class VirtualNode {
   Service* service_ = nullptr;  // the client's
   std::unique_ptr<proxy::Client> client_;
   std::vector<proxy::Connection*> connections_;  // by cluster
+  std::vector<ClusterId> requested_;             // at first use, and not answered yet
+  std::optional<Lost> refused_;
 };
 
-// Waits until all nodes reach each other, attaches their clients and connects each with all others. `clock` and
-// `step` are as a Driver's. An error names the cluster: too many frames are lost.
+// Waits until all nodes reach each other, attaches their clients and, unless that is done at first use, connects each
+// with all others. `clock` and `step` are as a Driver's. An error names the cluster: too many frames are lost.
 Result<void> connect_all(std::span<const std::unique_ptr<VirtualNode>> nodes,
                          const std::function<Instant()>& clock, const std::function<void()>& step);
 

@@ -63,6 +63,8 @@ class Endpoint {
   // a driver that gives each arrival a time of its own; it lets no proxy work.
   template <class Handler>
   int take_one(unsigned proxy, Handler&& handler);
+  // The next arrival of the lane waits for its connection to be announced, as take_one() has found.
+  bool awaits_connection(unsigned proxy) { return lanes_[proxy].arrivals.keeps_early(); }
   // Returns the credit that found no room in a channel before, as far as there is room now.
   void return_pending_credit();
   // Calls f(descriptor) for each for `proxy` that the next flush() makes visible.

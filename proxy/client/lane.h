@@ -277,6 +277,8 @@ class ArrivalLane {
   }
   // The arrival just taken has been handled: the next one that comes early has the whole time.
   void handled() { early_until_ = Instant(); }
+  // keep() has one.
+  bool keeps_early() const { return early_.has_value(); }
   // Some that was taken from the ring is left.
   bool keeps_arrival() const { return early_.has_value() || in_train(); }
   // Gives what was taken back to the proxy.

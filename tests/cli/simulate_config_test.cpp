@@ -189,6 +189,9 @@ TEST(SimulatedMachine, MustFitInMemory) {
   settings::RunConfig config;
   config.clusters = 256;
   config.proxies = 1;
+  EXPECT_TRUE(fits_in_memory(config, config.transport, std::uint64_t{1} << 30).ok())
+      << "so many are connected at first use";
+  config.transport.connect = settings::Connect::kAtStart;
   EXPECT_TRUE(fits_in_memory(config, config.transport, std::uint64_t{2} << 30).ok());
   const Result<void> refused = fits_in_memory(config, config.transport, std::uint64_t{1} << 30);
   ASSERT_FALSE(refused.ok());

@@ -149,6 +149,15 @@ class Programs(unittest.TestCase):
         self.assertIn("verified", output)
         self.assertEqual(len(report["nodes"]), 64)
 
+    def test_many_clusters_are_connected_at_first_use(self):
+        def events(*words):
+            report, output, _ = sim("--clusters", "70", "--compute", "1", *words, "jacobi", "--size", "142",
+                                    "--iterations", "2")
+            self.assertIn("verified", output)
+            return report["events"]
+
+        self.assertLess(events(), events("--connect", "at-start") / 2)
+
     def test_a_parent_may_ignore_the_ends_of_children(self):
         _, output, _ = sim("--clusters", "2", "--compute", "1", "jacobi", *SMALL["jacobi"],
                            before=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
@@ -196,10 +205,10 @@ class Determinism(unittest.TestCase):
         self.assertNotEqual(one["trace_hash"], exact[0])
 
     def test_windows_and_strict_order_give_the_same_trace(self):
-        for mode in ("real", "no-delay"):
-            with self.subTest(mode=mode):
-                words = ["--clusters", "2", "--compute", "2", "--mode", mode, "jacobi", "--size", "32", "--iterations",
-                         "1"]
+        for mode, connect in (("real", "at-start"), ("no-delay", "at-start"), ("real", "at-first-use")):
+            with self.subTest(mode=mode, connect=connect):
+                words = ["--clusters", "2", "--compute", "2", "--mode", mode, "--connect", connect, "jacobi", "--size",
+                         "32", "--iterations", "1"]
                 windows, _, _ = sim(*words)
                 if not windows["deterministic"]:
                     self.skipTest("the compiler plug-in is not built")

@@ -121,6 +121,53 @@ TEST(IccsIncidents, WithoutIncidentsEachMessageArrivesOnce) {
   EXPECT_EQ(all.proxies_used.size(), 2u);
 }
 
+// ---------------------------------------------------------------- connections at their first use
+
+IccsConfig at_first_use(std::uint16_t clusters, std::uint16_t proxies) {
+  IccsConfig c = config(clusters, proxies);
+  c.transport.connect = settings::Connect::kAtFirstUse;
+  return c;
+}
+
+// Also where both clusters request one at once, and where a message comes before its connection is announced.
+TEST(IccsAtFirstUse, EachMessageArrivesOnce) {
+  for (const std::uint16_t clusters : {std::uint16_t{2}, std::uint16_t{5}, std::uint16_t{17}}) {
+    SCOPED_TRACE(clusters);
+    Everybody all(at_first_use(clusters, 2), 1200);
+    EXPECT_EQ(all.sum(&proxy::ProxyCounters::handshakes_plain), 0u) << "nothing is made before";
+    EXPECT_TRUE(all.run(20_us, 10_s));
+    expect_each_once(all, 1200);
+    EXPECT_EQ(all.sum(&proxy::ProxyCounters::handshakes_plain), 2u * clusters * (clusters - 1u));
+  }
+}
+
+TEST(IccsAtFirstUse, ClustersThatSayNothingToEachOtherHaveNothingToDoWithEachOther) {
+  IccsConfig c = at_first_use(40, 1);
+  Everybody all(c, 40);  // each sends one message, to the next
+  EXPECT_TRUE(all.run(100_us, 10_s));
+  expect_each_once(all, 40);
+  EXPECT_EQ(all.sum(&proxy::ProxyCounters::handshakes_plain), 2u * 40);
+}
+
+TEST(IccsAtFirstUse, EachMessageArrivesOnceUnderLossAndAStoppedProxy) {
+  IccsConfig c = at_first_use(3, 2);
+  c.faults.loss = 0.05;
+  c.incidents = {{.at = Duration(), .cluster = ClusterId(0), .what = ProxyStops{1, 200_ms}}};
+  Everybody all(c, 3000);
+  EXPECT_TRUE(all.run(100_us, 20_s));
+  expect_each_once(all, 3000);
+}
+
+TEST(IccsAtFirstUse, PeerThatCannotBeReachedIsNamed) {
+  IccsConfig c = at_first_use(3, 1);
+  c.incidents = {{.at = Duration(), .cluster = ClusterId(1), .what = NiFails{0, std::nullopt}}};
+  Everybody all(c, 3000);
+  EXPECT_FALSE(all.run(100_us, 100_s));
+  EXPECT_NE(all.lost, "");
+}
+
+// ---------------------------------------------------------------- incidents
+
 TEST(IccsIncidents, StoppedProxyIsReplacedAndReturns) {
   IccsConfig c = config(2, 2);
   c.incidents = {{.at = 10_ms, .cluster = ClusterId(0), .what = ProxyStops{1, 200_ms}}};

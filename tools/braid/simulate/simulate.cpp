@@ -265,15 +265,16 @@ settings::EngineSettings engine_settings(const settings::RunConfig& config,
   return settings::EngineSettings::of(engine);
 }
 
-// A simulated machine has all its sub-connections and connections from the start. Measured on water, one proxy each: 0.21 GiB for
-// 64 clusters, 0.41 for 128, 1.17 for 256; four proxies, 64 clusters: 0.57. That is about 1.5 MiB for each proxy, 8 KiB for each
-// ordered pair of clusters, and as much for each sub-connection between the two.
+// With all sub-connections and connections from the start, measured on water, one proxy each: 0.21 GiB for 64 clusters, 0.41 for
+// 128, 1.17 for 256; four proxies, 64 clusters: 0.57. That is about 1.5 MiB for each proxy, 8 KiB for each ordered pair of
+// clusters, and as much for each sub-connection between the two. Where they are made at first use: 0.87 for 256, 6.3 for 1024.
 Result<void> fits_in_memory(const settings::RunConfig& c, const settings::TransportConfig& transport,
                             std::uint64_t memory_bytes) {
   const std::uint64_t pairs = std::uint64_t{c.clusters} * (c.clusters - 1);
   const std::uint64_t between_two = std::uint64_t{c.proxies} * (transport.all_pairs ? c.proxies : 1);
+  const std::uint64_t kib = settings::connects_at_first_use(transport, c.clusters) ? 3 : 8;
   const std::uint64_t bytes =
-      (pairs * (8 + 8 * between_two) << 10) + (std::uint64_t{c.clusters} * c.proxies * 3 << 19);
+      (pairs * kib * (1 + between_two) << 10) + (std::uint64_t{c.clusters} * c.proxies * 3 << 19);
   if (pairs == 0 || bytes <= memory_bytes) return {};
   return error(
       "{} clusters with {} each need about {} GiB to be simulated; this machine has {}. Take fewer "
