@@ -56,15 +56,17 @@ double dot(const Vector& a, const Vector& b) {
   return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
 }
 
-// 1 up to `from`, 0 from `to` on, with two continuous derivatives.
+// 1 up to `from`, 0 from `to` on, with two continuous derivatives. Between them never 0, as forces are not: who finds
+// them looks at the energy.
 struct Fade {
   double value;
   double slope;
 };
 Fade fade(double r, double from, double to) {
   if (r <= from) return {1, 0};
+  constexpr double kOne = 1 + 0x1.0p-50;  // more than rounding takes off
   const double x = (r - from) / (to - from);
-  return {1 - x * x * x * (10 + x * (-15 + 6 * x)), -30 * x * x * (1 - x) * (1 - x) / (to - from)};
+  return {kOne - x * x * x * (10 + x * (-15 + 6 * x)), -30 * x * x * (1 - x) * (1 - x) / (to - from)};
 }
 
 class Random {

@@ -149,6 +149,13 @@ class Programs(unittest.TestCase):
         self.assertIn("verified", output)
         self.assertEqual(len(report["nodes"]), 64)
 
+    def test_forces_without_energy_count(self):
+        # In a lattice of 6 x 6 x 6 some molecules are at each other's cut-off, and with 128 nodes one finds nothing else.
+        for updates in ("step", "pair"):
+            _, output, _ = sim("--clusters", "1", "--compute", "128", "water", "--molecules", "216", "--iterations", "1",
+                               "--updates", updates)
+            self.assertIn("verified", output)
+
     def test_many_clusters_are_connected_at_first_use(self):
         def events(*words):
             report, output, _ = sim("--clusters", "70", "--compute", "1", *words, "jacobi", "--size", "142",
