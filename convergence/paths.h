@@ -120,6 +120,11 @@ class Paths {
   // Whether there is a peer at its other end; if not, no message is about it, and it is as at the start.
   // All are present at first.
   void set_present(const PathId& path, bool present);
+  // A message is to be sent to the cluster: if none of its paths is alive, all that wait for their first use begin, because
+  // some may never come up.
+  void begin_use(ClusterId cluster) {
+    if (!reachable(cluster)) greet(cluster);
+  }
   // The path is established, and packets arrive.
   bool alive(const PathId& path) const;
 

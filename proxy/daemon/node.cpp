@@ -276,6 +276,7 @@ void Node::on_request(Instant now, ClientId id, const control::Message& m) {
 }
 
 void Node::send_datagram(ClientId id, const ClientService::SendDatagram& request) {
+  peers_->begin_use(request.datagram.peer);
   const unsigned proxy = peers_->control_proxy(request.datagram.peer).value();
   if (!worker(proxy).datagram_rings().send(request.datagram))
     return clients_.refuse(id, request.serial, "too many datagrams wait for the proxy: try again");

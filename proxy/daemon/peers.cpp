@@ -157,6 +157,7 @@ void Peers::watch(Instant now) {
 // ---------------------------------------------------------------- messages for peers
 
 void Peers::send(ClusterId to, convergence::ControlMessage message) {
+  begin_use(to);
   if (!is_fence(message.kind)) message.epoch = association(to).peer;
   const ProxyId sender = paths_.control_proxy(to);
   tell(sender.value(), control_.number(sender, to, message));

@@ -74,6 +74,8 @@ class Peers {
   // --- messages for peers
 
   void send(ClusterId to, convergence::ControlMessage message);
+  // Something is to be sent to the cluster: paths that wait for their first use begin (SC-14).
+  void begin_use(ClusterId to) { paths_.begin_use(to); }
   // The proxy that sends them, and all else of the control plane.
   ProxyId control_proxy(ClusterId to) const { return paths_.control_proxy(to); }
   // The first `count` proxies are active, of all at first (FO-8).

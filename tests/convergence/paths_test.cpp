@@ -91,6 +91,17 @@ TEST(PathsAtFirstUse, FirstPathThatComesUpStartsTheOthersToItsCluster) {  // SC-
   EXPECT_TRUE(take_all<GreetPath>(a).empty()) << "they were told";
 }
 
+// The one that has the message may be dead.
+TEST(PathsAtFirstUse, AllPathsBeginWithTheFirstMessage) {  // SC-14
+  Paths a(3, to_two_clusters(3), 1, true);
+  a.begin_use(kB);
+  EXPECT_EQ(take_all<GreetPath>(a), (std::vector{path(0, kB, 0), path(1, kB, 1), path(2, kB, 2)}));
+  a.up(path(1, kB, 1), {a.own_incarnation(kB), 77});
+  (void)take_all<GreetPath>(a);
+  a.begin_use(kB);
+  EXPECT_TRUE(take_all<GreetPath>(a).empty()) << "one is alive";
+}
+
 TEST(PathsAtFirstUse, PathsThatAreMadeAtTheStartAreNotTold) {  // SC-14
   Paths a(3, to_two_clusters(3), 1);
   a.up(path(1, kB, 1), {a.own_incarnation(kB), 77});
