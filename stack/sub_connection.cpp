@@ -242,8 +242,6 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   if (h.sender_epoch == 0) return PacketFate::kRefused;
   if (state_ == State::kFenced || state_ == State::kClosed) return PacketFate::kUnknownEpoch;  // SC-10
   if (h.type == PacketType::kHello) return on_hello(now, h, rest, from);
-  if (handshake_.asleep()) [[unlikely]]
-    greet(now);  // it is our predecessor's: the peer has not noticed yet that there is another
   if (seal_ != nullptr) [[unlikely]] {
     if (const std::optional<PacketFate> fate = open(now, h, rest, from)) return *fate;
   }
@@ -258,7 +256,7 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
     return PacketFate::kNothing;
   }
   // SC-2. An unknown sender in the handshake is one whose hello, and shared hash, we have not seen.
-  if (!handshake_.is_current(h) && !mutant(Mutant::kAcceptOldEpoch)) return PacketFate::kUnknownEpoch;
+  if (!handshake_.is_current(h) && !mutant(Mutant::kAcceptOldEpoch)) return unknown_epoch(now);
   if (lost_) return PacketFate::kNothing;  // SC-7
   if (!established()) establish(now, Handshake::Peer(handshake_.candidate()));
   if (!on_acknowledgement(now, h, unseen)) return PacketFate::kRefused;
@@ -294,6 +292,12 @@ PacketFate SubConnection::on_packet(Instant now, const PacketHeader& h, ByteView
   return fate;
 }
 
+// An end that waits for its first use has had a predecessor, and the peer has not noticed yet (SC-14).
+PacketFate SubConnection::unknown_epoch(Instant now) {
+  if (handshake_.asleep()) greet(now);
+  return PacketFate::kUnknownEpoch;
+}
+
 // SE-5, SE-6. Before the keys are known nothing can be opened.
 std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h, ByteView& rest,
                                               const Origin& from) {
@@ -302,7 +306,7 @@ std::optional<PacketFate> SubConnection::open(Instant now, const PacketHeader& h
       seal_->address.answer_to(from, false);
       entry_.set_due(now);
     }
-    return PacketFate::kUnknownEpoch;
+    return unknown_epoch(now);
   }
   if (rest.size() > config_.max_payload_bytes) return PacketFate::kForged;
   if (rest.size() > seal_->room.size())

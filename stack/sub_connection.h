@@ -279,6 +279,7 @@ class SubConnection {
   void go_elsewhere(const Endpoint& end) { elsewhere_ = end == seal_->address.current() ? nullptr : &end; }
   void data_left(Instant now);
 
+  PacketFate unknown_epoch(Instant now);
   // Opens what follows the header. nullopt: `rest` is that now.
   [[nodiscard]] std::optional<PacketFate> open(Instant now, const PacketHeader& header, ByteView& rest,
                                                const Origin& from);
