@@ -102,9 +102,6 @@ VirtualNode::~VirtualNode() = default;
 
 namespace {
 
-// The most that a client can ask for.
-constexpr std::uint64_t kMaxReceiveBytes = std::uint64_t{1} << 30;
-
 bool at_first_use(const VirtualNodesConfig& config) {
   return settings::connects_at_first_use(config.transport, config.clusters);
 }
@@ -112,7 +109,7 @@ bool at_first_use(const VirtualNodesConfig& config) {
 // Room for a window of each connection; of two with each cluster where both may request one.
 std::uint32_t receive_bytes(const VirtualNodesConfig& config) {
   const std::uint64_t windows = (at_first_use(config) ? 2u : 1u) * (config.clusters - 1u);
-  return static_cast<std::uint32_t>(std::min(config.window_bytes * windows, kMaxReceiveBytes));
+  return static_cast<std::uint32_t>(std::min(config.window_bytes * windows, proxy::kMaxReceiveBytes));
 }
 
 proxy::ConnectionOptions connection_options(const VirtualNodesConfig& config) {

@@ -24,6 +24,8 @@ namespace braid::proxy {
 using braid::kMaxProxies;
 inline constexpr unsigned kMaxEndpoints = 64;
 inline constexpr unsigned kMaxConnections = 1024;  // per client
+inline constexpr std::uint64_t kMaxReceiveBytes = std::uint64_t{1}
+                                                  << 30;  // per endpoint, that a client may ask for
 
 // A piece that a client asks a proxy to send, a train of messages (CV-11), or a credit that the client returns.
 struct SendDescriptor {

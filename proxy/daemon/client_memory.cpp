@@ -15,7 +15,7 @@ namespace braid::proxy {
 
 Result<ChannelGeometry> channel_geometry(const control::Attach& request, unsigned proxies,
                                          const settings::ChannelConfig& channel, const TrainLimits& train) {
-  if (request.receive_bytes < convergence::kMinWindowBytes || request.receive_bytes > (1ull << 30))
+  if (request.receive_bytes < convergence::kMinWindowBytes || request.receive_bytes > kMaxReceiveBytes)
     return error("receive_bytes is {}: ask for 4 KiB to 1 GiB per endpoint", request.receive_bytes);
   const std::uint64_t per_endpoint = round_up(request.receive_bytes, convergence::kMinWindowBytes);
   ChannelGeometry g;
