@@ -71,6 +71,18 @@ class Benches(unittest.TestCase):
         self.assertEqual(sorted(figures), ["rays / 1", "rays / 2", "sort / 1", "sort / 2"])
         self.assertTrue(all(figure["ratio"] > 0 for figure in figures.values()), figures)
 
+    def test_thread_programs_in_virtual_time(self):
+        script = pathlib.Path(__file__).resolve().parents[2] / "bench" / "thread_programs"
+        ratios = []
+        for options in ([], [], ["--", "--page-bytes", 16384]):
+            file = self.folder / "figures.json"
+            self.start([script, BIN, "--small", "--simulated", "modern", "--clusters", "2", "--programs", "transform", "--json", file,
+                        *options])
+            ratios.append(json.loads(file.read_text())["transform / 2"]["ratio"])
+        self.assertGreater(ratios[0], 1)
+        self.assertEqual(ratios[0], ratios[1], "it is exact")
+        self.assertLess(ratios[2], ratios[0], "a transposition reads long rows")
+
     def test_wake_bench(self):
         figures = self.measured(BIN / "wake_bench", "--messages", 3, "--idle-s", 1, operations=2)
         self.assertGreater(figures["first_message_over_three_wakes"], 0)
