@@ -53,6 +53,11 @@ void braid_parmacs_barrier_init(braid_parmacs_barrier* barrier) {
   barrier->number = take_number(Numbered::kBarrier, kBarriers);
 }
 
+void braid_parmacs_barrier_init_for(braid_parmacs_barrier* barrier, long processes) {
+  braid_parmacs_barrier_init(barrier);
+  barrier->processes = processes;
+}
+
 void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long processes) {
   if (barrier->object.place == nullptr) fail("BARRIER was used on a barrier that was not initialised");
   check_processes("BARRIER", processes);
@@ -62,6 +67,13 @@ void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long proce
   if (static_cast<unsigned long>(processes) == node.count() && barrier->number != 0)
     return node.barrier(barrier->number - 1);
   wait_for_some(node, *barrier, processes);
+}
+
+void braid_parmacs_barrier_wait_for_all(const braid_parmacs_barrier* barrier) {
+  if (barrier->object.place != nullptr && barrier->processes < 1)
+    fail(
+        "BARRIER(b) does not say of how many processes, and its BARINIT did not either: write BARRIER(b, n)");
+  braid_parmacs_barrier_wait(barrier, barrier->processes);
 }
 
 void braid_parmacs_reset_figures(const braid_parmacs_barrier* barrier, long processes) {

@@ -67,9 +67,11 @@ void braid_parmacs_lock_inits(braid_parmacs_lock* locks, long count);
 void braid_parmacs_lock_acquire(const braid_parmacs_lock* lock);
 void braid_parmacs_lock_release(const braid_parmacs_lock* lock);
 
-/* Until `processes` have come. */
+/* Until `processes` have come; of wait_for_all(), as many as init_for() says. */
 void braid_parmacs_barrier_init(braid_parmacs_barrier* barrier);
+void braid_parmacs_barrier_init_for(braid_parmacs_barrier* barrier, long processes);
 void braid_parmacs_barrier_wait(const braid_parmacs_barrier* barrier, long processes);
+void braid_parmacs_barrier_wait_for_all(const braid_parmacs_barrier* barrier);
 
 /* A barrier at which the figures of the run begin anew. */
 void braid_parmacs_reset_figures(const braid_parmacs_barrier* barrier, long processes);

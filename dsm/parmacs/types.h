@@ -23,6 +23,7 @@ typedef struct braid_parmacs_condition {
 typedef struct braid_parmacs_barrier {
   braid_parmacs_object object;
   unsigned number; /* among the machine's own; 0: it has none of them */
+  long processes;  /* of BARINIT; 0: it had no number */
 } braid_parmacs_barrier;
 typedef struct braid_parmacs_subscripts {
   unsigned number; /* of its counter */

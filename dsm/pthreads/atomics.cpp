@@ -58,9 +58,15 @@ void put(volatile Integer* object, Integer value) {
   });
 }
 
+// The compiler's own operations of 16 bytes are calls, also here, and so these themselves: such objects have the guard always.
+template <class Integer>
+constexpr bool kIsInstruction = sizeof(Integer) <= 8;
+
 template <class Integer>
 Integer load(const volatile Integer* object) {
-  if (!needs_guard(object)) return __atomic_load_n(object, __ATOMIC_SEQ_CST);
+  if constexpr (kIsInstruction<Integer>) {
+    if (!needs_guard(object)) return __atomic_load_n(object, __ATOMIC_SEQ_CST);
+  }
   return on_private([=] {
     const Guard guard(atomic_guard_of(object));
     return Integer{*object};
@@ -68,18 +74,25 @@ Integer load(const volatile Integer* object) {
 }
 template <class Integer>
 void store(volatile Integer* object, Integer value) {
-  if (!needs_guard(object)) return __atomic_store_n(object, value, __ATOMIC_SEQ_CST);
+  if constexpr (kIsInstruction<Integer>) {
+    if (!needs_guard(object)) return __atomic_store_n(object, value, __ATOMIC_SEQ_CST);
+  }
   put(object, value);
 }
 template <class Integer>
 Integer exchange(volatile Integer* object, Integer value) {
-  if (!needs_guard(object)) return __atomic_exchange_n(object, value, __ATOMIC_SEQ_CST);
+  if constexpr (kIsInstruction<Integer>) {
+    if (!needs_guard(object)) return __atomic_exchange_n(object, value, __ATOMIC_SEQ_CST);
+  }
   return update(object, [=](Integer) { return value; });
 }
 template <class Integer>
 bool compare_exchange(volatile Integer* object, Integer* expected, Integer desired) {
-  if (!needs_guard(object))
-    return __atomic_compare_exchange_n(object, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  if constexpr (kIsInstruction<Integer>) {
+    if (!needs_guard(object))
+      return __atomic_compare_exchange_n(object, expected, desired, false, __ATOMIC_SEQ_CST,
+                                         __ATOMIC_SEQ_CST);
+  }
   const Integer wanted = *expected;
   const Integer before = update(object, [=](Integer was) { return was == wanted ? desired : was; });
   if (before == wanted) return true;
@@ -132,21 +145,26 @@ void copy_under_guard(const volatile void* guarded, void* to, const void* from, 
 
 namespace p = braid::dsm::pthreads;
 
+__extension__ typedef unsigned __int128
+    Uint128;  // NOLINT(modernize-use-using): __extension__ stands before a declaration only
+
 // The names are those that the compiler calls, of which it has declarations of its own.
 #define BRAID_NAMED(name) __asm__(name)
 
-#define BRAID_FETCH(type, size, name, change)                                                     \
-  type braid_fetch_##name##_##size(volatile type* object, type operand, int)                      \
-      BRAID_NAMED("__atomic_fetch_" #name "_" #size);                                             \
-  type braid_fetch_##name##_##size(volatile type* object, type operand, int) {                    \
-    if (!p::needs_guard(object)) return __atomic_fetch_##name(object, operand, __ATOMIC_SEQ_CST); \
-    return p::update(object, [=](type was) { return static_cast<type>(change); });                \
-  }                                                                                               \
-  type braid_##name##_fetch_##size(volatile type* object, type operand, int)                      \
-      BRAID_NAMED("__atomic_" #name "_fetch_" #size);                                             \
-  type braid_##name##_fetch_##size(volatile type* object, type operand, int order) {              \
-    const type was = braid_fetch_##name##_##size(object, operand, order);                         \
-    return static_cast<type>(change);                                                             \
+#define BRAID_FETCH(type, size, name, change)                                                       \
+  type braid_fetch_##name##_##size(volatile type* object, type operand, int)                        \
+      BRAID_NAMED("__atomic_fetch_" #name "_" #size);                                               \
+  type braid_fetch_##name##_##size(volatile type* object, type operand, int) {                      \
+    if constexpr (p::kIsInstruction<type>) {                                                        \
+      if (!p::needs_guard(object)) return __atomic_fetch_##name(object, operand, __ATOMIC_SEQ_CST); \
+    }                                                                                               \
+    return p::update(object, [=](type was) { return static_cast<type>(change); });                  \
+  }                                                                                                 \
+  type braid_##name##_fetch_##size(volatile type* object, type operand, int)                        \
+      BRAID_NAMED("__atomic_" #name "_fetch_" #size);                                               \
+  type braid_##name##_fetch_##size(volatile type* object, type operand, int order) {                \
+    const type was = braid_fetch_##name##_##size(object, operand, order);                           \
+    return static_cast<type>(change);                                                               \
   }
 
 #define BRAID_ATOMICS(type, size)                                                                       \
@@ -207,6 +225,7 @@ BRAID_ATOMICS(std::uint8_t, 1)
 BRAID_ATOMICS(std::uint16_t, 2)
 BRAID_ATOMICS(std::uint32_t, 4)
 BRAID_ATOMICS(std::uint64_t, 8)
+BRAID_ATOMICS(p::Uint128, 16)
 
 void braid_load(std::size_t bytes, const volatile void* object, void* value, int)
     BRAID_NAMED("__atomic_load");

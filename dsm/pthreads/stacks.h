@@ -13,6 +13,9 @@
 
 namespace braid::dsm::pthreads {
 
+__extension__ typedef unsigned __int128
+    Uint128;  // NOLINT(modernize-use-using): __extension__ stands before declarations alone
+
 // The calling thread's stack in shared memory; empty: it runs on the system's, as the runtime's own threads do.
 struct SharedStack {
   std::uintptr_t low = 0;
@@ -53,6 +56,11 @@ template <class Function>
 auto on_private(Function function) {
   using Value = std::invoke_result_t<Function&>;
   if (!on_shared_stack()) return function();
+  if constexpr (std::is_same_v<Value, Uint128>) {
+    Value wide{};
+    on_private([function, &wide]() mutable { wide = function(); });
+    return wide;
+  }
   const auto call = [](void* closure) -> std::uint64_t {
     Function copy = *static_cast<Function*>(closure);
     if constexpr (std::is_void_v<Value>) {

@@ -158,6 +158,8 @@ exit(atoi(v[1])); }
         program = self.folder / "a.C.in"
         program.write_text("MAIN_ENV\nint main() {\n  MENTER(1)\n  return 0;\n}\n")
         self.assertRegex(self.build(program, expect=65).stderr, "the macro MENTER is not among those")
+        program.write_text("MAIN_ENV\nASKFORDEC(a)\nint main() { return 0; }\n")
+        self.assertRegex(self.build(program, expect=65).stderr, "the macro ASKFORDEC is not among those")
         program.write_text("MAIN_ENV\nint main() {\n  ODDITY(1);\n  return 0;\n}\n")
         self.assertIn("ODDITY is no macro of ", self.build(program, expect=1).stderr)
         program.write_text("MAIN_ENV\nstruct s { LOCKDEC(l) BARDEK(b) };\nWIDGET w;\n"
@@ -172,6 +174,20 @@ exit(atoi(v[1])); }
         self.assertIn("-m32: a program of Braid has addresses of 64 bits; leave it out", self.build("-m32", program, expect=2).stderr)
         program.write_text("#define PAGE_SIZE 64\nENV\n\nint main() { return x + PAGE_SIZE; }\n")
         self.assertRegex(self.build(program, expect=1).stderr, r"\A[^\n]*\n\S*a\.C\.in:4:\d+: error: .x. undeclared")
+
+    def test_forms_of_macros_that_leave_the_number_out(self):
+        program = self.folder / "forms.U"
+        program.write_text("MAIN_ENV\nstruct s { BARDEC(all) BARDEC(private) int came[4]; } *s;\nBARDEC(alone)\nint P;\n"
+                           "void f(void) { int me = braid_parmacs_self(), i, k; for (k = 1; k < 9; k++) { s->came[me] = k; BARRIER(s->all);\n"
+                           '  for (i = 0; i < P; i++) if (s->came[i] != k) printf("WRONG\\n"); BARRIER(alone) } }\n'
+                           "int main(int argc, char** argv) { int i; P = atoi(argv[1]); MAIN_INITENV()\n"
+                           "s = (struct s*)G_MALLOC(sizeof *s)\nBARINIT(s->all, P); BARINIT(alone, P)\n"
+                           "if (P > 2) for (i = 1; i < P; i++) CREATE(f)\nelse if (P > 1) CREATE(f)\n"
+                           'f(); WAIT_FOR_END()\nprintf("%d\\n", s->came[P - 1]); MAIN_END }\n')
+        self.build(program, "-O2", "-o", "forms")
+        for clusters, compute in ((1, 1), (1, 3), (2, 2)):
+            output = live(clusters, compute, "./forms", clusters * compute, folder=self.folder).stdout
+            self.assertEqual(output, "[c0] 8\n")
 
     def run_wrong(self, body, clusters=2, processes=2, before="", before_all="", fields="", expect=70):
         program = self.folder / "a.C.in"
@@ -212,7 +228,9 @@ exit(atoi(v[1])); }
             run("./a", folder=self.folder)
         self.assertIn("LOCK/main.C:7:", self.build(*names, "-o", "a", expect=1).stderr)
         (headers / "main.C").write_text("include(fifth.h)\n")
-        self.assertIn("cannot open `fifth.h'", self.build(*names, "-o", "a", expect=65).stderr)
+        errors = self.build(*names, "-o", "a", expect=65).stderr
+        self.assertIn("cannot open `fifth.h'", errors)
+        self.assertIn("headers that it includes for m4 must be among the words", errors)
 
     def test_headers_before_main_env_may_declare_objects(self):
         (self.folder / "parts.H").write_text("struct parts { LOCKDEC(l) ALOCKDEC(a, 2) BARDEC(b) GSDEC(g) PAUSEDEC(p) EVENTDEC(e)\n"
@@ -242,6 +260,8 @@ exit(atoi(v[1])); }
                           self.run_wrong(f"{macro}(nothing)", before_all=f"braid_parmacs_{kind.split()[0]} nothing;"))
         self.assertIn("BARRIER was used on a barrier that was not initialised",
                       self.run_wrong("BARRIER(s->other, 2)", fields="BARDEC(other)"))
+        self.assertIn("BARRIER(b) does not say of how many processes, and its BARINIT did not either: write BARRIER(b, n)",
+                      self.run_wrong("BARRIER(s->other)", fields="BARDEC(other)", before="BARINIT(s->other)"))
         self.assertIn("GETSUB was used on a loop that was not initialised",
                       self.run_wrong("long i; GETSUB(s->loop, i, 9, 2)", fields="GSDEC(loop)"))
         self.assertIn("SETPAUSE was used on a variable that is not in shared memory: allocate it by G_MALLOC",

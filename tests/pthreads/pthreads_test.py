@@ -363,10 +363,34 @@ class Pthreads(unittest.TestCase):
         self.assertRegex(live(2, "./p", folder=self.folder, expect=70).stderr,
                          r"std::promise::set_value_at_thread_exit\(\), .*, in .* is not available with --pthreads: let the thread call set_value")
         for word, why in (("-fopenmp", "OpenMP's threads are its library's own"), ("-fopenacc", "OpenMP's threads are its library's own"),
+                          ("-fsplit-stack", "stacks that grow in pieces are not Braid's"),
                           ("-fsanitize=undefined,address", "its runtime replaces malloc()")):
             wrong = self.build("int main(void) { return 0; }\n", word, expect=2)
             self.assertIn(f"{word}: {why}", wrong.stderr)
         self.build("int main(void) { return 0; }\n", "-fopenmp-simd")
+
+    def test_atomics_of_16_bytes_and_of_structures(self):
+        # Also where the makefile links the compiler's library of atomics, which knows of one cluster.
+        for words in ((), ("-O2", "-mcx16", "-latomic")):
+            self.build("#include <pthread.h>\n#include <stdatomic.h>\n#include <stdio.h>\n"
+                       "typedef struct { long a, b; } pair; typedef struct { long a[5]; } five;\n"
+                       "static _Atomic pair p; static _Atomic five v; static __int128 sum = ((__int128)1 << 64) - 1; static __int128 other;\n"
+                       "static void* count(void* none) { for (int i = 0; i < 500; ++i) {\n"
+                       "  pair was = atomic_load(&p), is; do is = (pair){was.a + 1, was.b - 1};\n"
+                       "  while (!atomic_compare_exchange_weak(&p, &was, is));\n"
+                       "  five before = atomic_load(&v), after; do { after = before; ++after.a[0]; --after.a[4]; }\n"
+                       "  while (!atomic_compare_exchange_strong(&v, &before, after));\n"
+                       "  __atomic_fetch_add(&sum, 1, __ATOMIC_RELAXED); __sync_add_and_fetch(&other, (__int128)1 << 64);\n"
+                       "} return none; }\n"
+                       "int main(void) { pthread_t names[4]; for (int i = 0; i < 4; ++i) pthread_create(&names[i], 0, count, 0);\n"
+                       "  for (int i = 0; i < 4; ++i) pthread_join(names[i], 0);\n"
+                       "  pair was = atomic_exchange(&p, ((pair){7, 8})), is = atomic_load(&p); five f = atomic_load(&v); atomic_store(&p, was);\n"
+                       '  printf("%ld %ld, %ld %ld, %ld %ld, %ld %ld, %ld\\n", was.a, was.b, is.a, is.b, f.a[0], f.a[4], (long)(sum >> 64),\n'
+                       "         (long)sum, (long)(other >> 64)); return 0; }\n", *words)
+            expected = "2000 -2000, 7 8, 2000 -2000, 1 1999, 2000\n"
+            self.assertEqual(run("./a", folder=self.folder).stdout, expected)
+            for clusters in (1, 2, 4):
+                self.assertEqual(live(clusters, "./a", folder=self.folder).stdout, "[c0] " + expected)
 
     def test_atomic_instructions_of_inline_assembly(self):
         if not PLUGIN.exists():

@@ -16,8 +16,8 @@ namespace {
 constexpr const char* kName = "parmacs";
 
 constexpr const char* kFooter =
-    "Passes each FILE.C.in, FILE.c.in, FILE.C, FILE.H.in, FILE.h.in and FILE.H through m4 with the ANL macros, then compiles and\n"
-    "links for 'braid run', or for 'braid sim' where a word is --simulated. All other words are the compiler's; 'braid parmacs\n"
+    "Passes each FILE.C.in, FILE.c.in, FILE.C, FILE.U, FILE.H.in, FILE.h.in and FILE.H through m4 with the ANL macros, then compiles\n"
+    "and links for 'braid run', or for 'braid sim' where a word is --simulated. All other words are the compiler's; 'braid parmacs\n"
     "--m4-file' prints the name of the macros' file, for the makefiles of a suite. See docs/PROGRAMS.md.\n"
     "\n"
     "Examples:\n"
