@@ -27,7 +27,10 @@ install(PROGRAMS tools/study_table DESTINATION ${place}/bin RENAME braid-study-t
 install(DIRECTORY configs examples DESTINATION share/braid)
 
 if(DEFINED braid_installed_scripts)
-  list(APPEND commands braid-cc braid-c++)
+  list(APPEND commands braid-cc braid-c++ ${braid_archivers})
+  foreach(archiver ${braid_archivers})
+    install(PROGRAMS ${braid_installed_scripts}/${archiver} DESTINATION ${place}/bin)
+  endforeach()
   install(PROGRAMS ${braid_installed_scripts}/braid-cc ${braid_installed_scripts}/braid-c++
     ${braid_installed_scripts}/braid-parmacs DESTINATION ${place}/bin)
   install(FILES ${braid_globals_script} DESTINATION ${place}/lib)
