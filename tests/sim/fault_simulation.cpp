@@ -99,6 +99,8 @@ Result<WorldConfig> world_of(std::uint64_t seed, const std::vector<std::string>&
   WorldConfig config = draw(seed);
   for (const std::string& s : settings)
     if (const Result<void> set = config.set(s); !set) return set.error();
+  if (const std::string problem = config.problem(); !problem.empty())
+    return error("seed {}: {}", seed, problem);
   return config;
 }
 
@@ -164,7 +166,10 @@ int work(const Options& o, Totals& totals, Instant deadline) {
     const std::uint64_t seed = totals.next_seed++;
     if (o.hours <= 0 && seed >= o.first + o.seeds) return 0;
     const Result<WorldConfig> config = world_of(seed, o.settings);
-    if (!config) return 2;
+    if (!config) {
+      fmt::print(stderr, "{}\n", config.error().text);
+      return 2;
+    }
     const WorldResult r = run_world(config.value(), o.settings, false);
     add(totals, r);
     if (!r.failure.empty()) {
@@ -241,13 +246,15 @@ int run_many(const Options& o) {
 
 // ---------------------------------------------------------------- making it smaller
 
-// Does this world fail? In a process of its own, because a failed check ends it.
+// Does this world fail? In a process of its own, because a failed check ends it. One whose nodes cannot start with such
+// settings ends where it begins, and is no smaller form of another failure.
 bool fails(const WorldConfig& config, const std::vector<std::string>& settings) {
   std::fflush(nullptr);
   const pid_t child = ::fork();
   if (child == 0) {
     if (std::freopen("/dev/null", "w", stderr) == nullptr) ::_exit(2);
-    ::_exit(run_world(config, settings, false).failure.empty() ? 0 : 1);
+    const WorldResult r = run_world(config, settings, false);
+    ::_exit(r.failure.empty() || r.virtual_time == Duration() ? 0 : 1);
   }
   int status = 0;
   ::waitpid(child, &status, 0);
@@ -270,7 +277,7 @@ int shrink(const Options& o) {
   unsigned tried = 0;
   const auto attempt = [&](WorldConfig smaller) {
     ++tried;
-    if (!fails(smaller, smaller.differences(drawn))) return false;
+    if (!smaller.problem().empty() || !fails(smaller, smaller.differences(drawn))) return false;
     world = smaller;
     return true;
   };

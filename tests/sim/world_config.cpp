@@ -231,6 +231,13 @@ std::vector<std::string> WorldConfig::differences(const WorldConfig& other) cons
   return all;
 }
 
+std::string WorldConfig::problem() const {
+  if (stopped_ms <= fault_ms) return {};
+  return fmt::format(
+      "stopped_ms ({}) is longer than fault_ms ({}), after which nothing goes wrong; stopped_ms=0 stops no node",
+      stopped_ms, fault_ms);
+}
+
 std::string WorldConfig::describe() const {
   const WorldConfig usual;
   std::string text;

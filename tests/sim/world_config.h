@@ -115,6 +115,8 @@ struct WorldConfig {
   static WorldConfig draw_shared_memory(std::uint64_t seed);
   // "name=value"; the error names what may be set.
   Result<void> set(const std::string& assignment);
+  // Why there can be no such world; empty: there can.
+  std::string problem() const;
   // The differences from `other`, as assignments.
   std::vector<std::string> differences(const WorldConfig& other) const;
   // A line for each value that is not what it is unless drawn.

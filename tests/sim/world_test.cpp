@@ -238,6 +238,14 @@ TEST(WorldConfig, EachDifferenceCanBeSetByName) {
   EXPECT_TRUE(wanted.differences(other).empty());
 }
 
+TEST(WorldConfig, NodeIsNotStoppedForLongerThanAnythingGoesWrong) {
+  WorldConfig w;
+  w.stopped_ms = w.fault_ms = 100;
+  EXPECT_EQ(w.problem(), "");
+  w.fault_ms = 99;
+  EXPECT_NE(w.problem().find("stopped_ms (100) is longer than fault_ms (99)"), std::string::npos);
+}
+
 TEST(WorldConfig, InvalidNamesAreRefused) {
   WorldConfig w;
   EXPECT_NE(w.set("los=0.1").error().text.find("there are clusters"), std::string::npos);
