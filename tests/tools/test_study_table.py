@@ -1,5 +1,7 @@
 """tools/study_table puts the right points beside the paper's figures, and says which are missing."""
 
+import os
+import subprocess
 import sys
 import unittest
 
@@ -276,6 +278,32 @@ class StudyTable(tree.TreeTest):
         result = self.run_tool(tree.TOOLS / "study_table", self.root / "nowhere")
         self.assertEqual(result.returncode, 2)
         self.assertIn("nowhere/points.csv: No such file or directory; name the folder", result.stderr)
+
+    def test_a_damaged_table_is_named(self):
+        self.write("short/points.csv", HEAD + "\nwater,,16\n")
+        (self.root / "bytes").mkdir()
+        (self.root / "bytes" / "points.csv").write_bytes(b"\xff\xfe")
+        for folder, text in (("short", "point 1 has not as many values as there are columns"), ("bytes", "is no table of text")):
+            result = self.run_tool(tree.TOOLS / "study_table", self.root / folder, "--figure", "parallel_cycles")
+            self.assertEqual(result.returncode, 2)
+            self.assertIn(f"{folder}/points.csv: {text}; let 'braid study' write it again", result.stderr)
+            self.assertNotIn("Traceback", result.stderr)
+
+    def test_a_condition_without_points_is_named(self):
+        result = self.table(POINTS, "--where", "clusters=7")
+        self.assertEqual(result.returncode, 2)
+        self.assertIn("--where clusters=7: no point is left; 'clusters' is 16, 8, 4, 2", result.stderr)
+
+    def test_an_output_that_takes_nothing_is_named(self):
+        self.table(POINTS)
+        reader, writer = os.pipe()
+        os.close(reader)
+        for output, text in ((os.open("/dev/full", os.O_WRONLY), "No space left on device"), (writer, "Broken pipe")):
+            result = subprocess.run([str(tree.TOOLS / "study_table"), str(self.root / "water")], stdout=output,
+                                    stderr=subprocess.PIPE, text=True, timeout=100, check=False)
+            os.close(output)
+            self.assertEqual(result.returncode, 73)
+            self.assertEqual(result.stderr, f"study_table: standard output cannot be written: {text}\n")
 
 
 if __name__ == "__main__":
