@@ -129,7 +129,7 @@ TEST(CommandLineDeath, WrongUsageEndsWithItsStatusAndNamesTheCure) {
   EXPECT_USAGE_ERROR(({"go", "--count", "many", "app"}), "--count.*; see 'braid go --help'");
   EXPECT_USAGE_ERROR(({"go", "--count"}), "--count: 1 required N.* missing");
   EXPECT_USAGE_ERROR(({"look"}), "place is required; see 'braid look --help'");
-  EXPECT_USAGE_ERROR(({"look", "here", "there"}), "there; see 'braid look --help'");
+  EXPECT_USAGE_ERROR(({"look", "here", "there"}), "look: 'there' is not expected; see 'braid look --help'");
   EXPECT_USAGE_ERROR(({"look", "here", "--loud", "--name", "x"}), "--loud excludes --name");
   EXPECT_USAGE_ERROR(({"help", "gp"}), "help: there is no command 'gp'");
   EXPECT_USAGE_ERROR(({"--nonsense"}), "there is no option '--nonsense'; .*see 'braid --help'");
@@ -147,6 +147,7 @@ TEST(CommandLineDeath, TheFirstMistakeInReadingOrderIsNamed) {
   EXPECT_USAGE_ERROR(({"go", "--count", "0", "--bogus", "app"}), "go: --count: '0' is not");
   EXPECT_USAGE_ERROR(({"look", "--bogus", "here"}),
                      "look: --bogus is not an option; see 'braid look --help'");
+  EXPECT_USAGE_ERROR(({"look", "here", "there", "--bogus"}), "look: 'there' is not expected");
 }
 
 TEST(CommandLineDeath, AnOptionOfTheProgramBeforeItsNameIsExplained) {

@@ -345,6 +345,10 @@ TEST_F(StudyRun, ErrorsAreReportedBeforeAnyPointRuns) {
   EXPECT_EQ(nowhere.status, 64);
   EXPECT_THAT(nowhere.err, HasSubstr("name a folder for the results, e.g. '-o results'"));
   EXPECT_EQ(testing::run({BRAID_COMMAND, "study", good, "-o", "/proc/nowhere"}, variables()).status, 73);
+  const Finished dash = testing::run({BRAID_COMMAND, "study", good, "-o", "-"}, variables());
+  EXPECT_EQ(dash.status, 73);
+  EXPECT_THAT(dash.err,
+              HasSubstr("-: results are a folder of files, and standard output takes one; name a folder"));
   EXPECT_EQ(run(good, {"--jobs", "0"}).status, 64);
 
   std::ofstream(folder_ / "other.yaml") << "applications: [xyzzyplugh]\n";

@@ -8,6 +8,7 @@
 
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <set>
 #include <sstream>
 
@@ -349,6 +350,17 @@ TEST(Studies, TheMatrixHasAllProxiesThatAClusterMayHave) {
     EXPECT_EQ(machines, all) << application;
     EXPECT_EQ(no_delay[application], 5 * 5) << application << ": cluster sizes, seeds";
   }
+}
+
+TEST(Studies, EachFileIsAStudy) {
+  int studies = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(BRAID_CONFIGS)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with("study-")) continue;
+    ++studies;
+    EXPECT_THAT(file(name), SizeIs(::testing::Ge(1u))) << name;
+  }
+  EXPECT_GE(studies, 20);
 }
 
 TEST(Studies, SmallStudyIsSmall) {

@@ -4,6 +4,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -196,11 +197,16 @@ class WordsCheck {
 
   // The words after the command's name. Returns when all that CLI11 would refuse of options is right.
   void check(std::span<char* const> words) const {
+    std::size_t room = positions();
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string word = words[i];
       if (word == "--") return;
       if (word.size() < 2 || word.front() != '-') {
         if (command_.takes_application) return;  // this word and the rest are the application's
+        if (room == 0)
+          refuse(kUsageStatus,
+                 fmt::format("{0}: '{1}' is not expected; see 'braid {0} --help'", command_.name, word));
+        if (room != kAll) --room;
         continue;
       }
       const std::size_t equals = word.find('=');
@@ -218,6 +224,18 @@ class WordsCheck {
   }
 
  private:
+  static constexpr std::size_t kAll = SIZE_MAX;
+
+  // How many words the command takes that are neither options nor their values.
+  std::size_t positions() const {
+    std::size_t room = 0;
+    for (const Option& option : command_.options) {
+      if (option.names.front() == '-') continue;
+      if (std::holds_alternative<std::vector<std::string>*>(option.target)) return kAll;
+      ++room;
+    }
+    return room;
+  }
   const Option* find(const std::string& name) const {
     const auto found =
         std::find_if(command_.options.begin(), command_.options.end(), [&](const Option& option) {

@@ -24,6 +24,10 @@ std::string key_of(const OrderedJson& command, const nlohmann::json& settings) {
 }  // namespace
 
 Result<StudyFolder> StudyFolder::open(const std::string& name) {
+  if (name == "-")
+    return error(
+        "-: results are a folder of files, and standard output takes one; name a folder, e.g. 'results' (one of this "
+        "name: './-')");
   std::error_code problem;
   std::filesystem::create_directories(name + "/points", problem);
   if (problem) return error("{}: cannot be made: {}", name + "/points", problem.message());
