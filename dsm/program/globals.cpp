@@ -1,13 +1,19 @@
 #include "dsm/program/globals.h"
 
+#include <sys/mman.h>
+
+#include <cerrno>
 #include <cstdlib>
 
+#include "base/system_error.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/page_length.h"
 
 // Of the linker script; without it they have no address.
 extern "C" {
 [[gnu::weak]] extern std::byte braid_globals_begin[];
+[[gnu::weak]] extern std::byte braid_globals_data_end[];
+[[gnu::weak]] extern std::byte braid_globals_bss_begin[];
 [[gnu::weak]] extern std::byte braid_globals_end[];
 }
 
@@ -27,9 +33,29 @@ void read_page_length() {
   if (PageLength::valid(bytes)) the_page_length = PageLength(bytes);
 }
 
+// The window is one piece, and where a variable is aligned to more than a page the loader leaves a hole in it.
+void fill_hole() {
+  const auto round = [](std::uintptr_t address) { return address & ~(kHostPageBytes - 1); };
+  const std::uintptr_t first =
+      round(reinterpret_cast<std::uintptr_t>(&braid_globals_data_end[0]) + kHostPageBytes - 1);
+  const std::uintptr_t end = round(reinterpret_cast<std::uintptr_t>(&braid_globals_bss_begin[0]));
+  if (end <= first) return;
+  void* const hole = reinterpret_cast<void*>(first);  // NOLINT
+  const int access = PROT_READ | PROT_WRITE;
+  if (::mmap(hole, end - first, access, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1,
+             0) == hole)
+    return;
+  // A loader that has reserved it lets nobody touch it.
+  if (::mprotect(hole, end - first, access) != 0)
+    fail(
+        "{} KiB between the program's shared globals, before a variable that is aligned to more than a page, cannot be mapped: {}",
+        (end - first) / 1024, cause_and_cure(errno));
+}
+
 // Before the program's own constructors, which may make calls that ask for the window.
 [[gnu::constructor(101)]] void find_window() {
   read_page_length();
+  fill_hole();
   const auto first = reinterpret_cast<std::uintptr_t>(&braid_globals_begin[0]);
   const auto end = reinterpret_cast<std::uintptr_t>(&braid_globals_end[0]);
   the_globals_window = {first, static_cast<std::uint32_t>(page_length().pages_in(end - first))};

@@ -75,6 +75,37 @@ class Mixed(Folder):
             with self.subTest(clusters=clusters, options=options):
                 self.is_right(clusters, compute, *options)
 
+    ALIGNED = r"""
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+static long number = 40, list[3] = {1, 2, 3};
+static char wide[3] __attribute__((aligned(BYTES)));
+static long zeros[1000], sum __attribute__((aligned(BYTES)));
+static long initialised[] __attribute__((aligned(DATA_BYTES))) = {5};
+static void* work(void* at) {
+  const long i = (long)at;
+  wide[i] = (char)(10 * list[i]);
+  __atomic_fetch_add(&sum, wide[i] + zeros[i] + initialised[0], __ATOMIC_SEQ_CST);
+  return 0;
+}
+int main(void) {
+  pthread_t thread[3];
+  for (long i = 0; i < 3; ++i) pthread_create(&thread[i], 0, work, (void*)i);
+  for (int i = 0; i < 3; ++i) pthread_join(thread[i], 0);
+  printf("%ld %d\n", sum + number, (int)((uintptr_t)wide % BYTES + (uintptr_t)&sum % BYTES + (uintptr_t)initialised % DATA_BYTES));
+}
+"""
+
+    def test_variables_aligned_to_more_than_a_page(self):
+        for of_bss, of_data, flags, options in ((8192, 8, (), ()), (65536, 65536, ("-no-pie", "-fno-pie"), ()),
+                                                (2097152, 8, (), ("--page-bytes", "16384")), (8, 2097152, (), ())):
+            with self.subTest(of_bss=of_bss, of_data=of_data):
+                self.program(self.ALIGNED, f"-DBYTES={of_bss}", f"-DDATA_BYTES={of_data}", *flags, switch="--pthreads")
+                self.assertEqual(self.live(3, 1, *options, "./a").stdout, "[c0] 115 0\n")
+        self.program(self.ALIGNED, "-DBYTES=65536", "-DDATA_BYTES=8", "--simulated", switch="--pthreads")
+        self.assertEqual(self.simulated(4, 1, "./a").stdout, "115 0\n")
+
     def test_large_globals(self):
         self.build_mixed(self.LARGE)
         self.is_right(2, 1)
