@@ -71,6 +71,8 @@ class Plan(unittest.TestCase):
         out = ("-o", self.folder / "plan")
         nonsense = self.folder / "nonsense.json"
         nonsense.write_text('{"configuration": 3}')
+        simulated = self.folder / "simulated.json"
+        braid("sim", "--clusters", 2, "--compute", 1, "--quiet", "--report", simulated, "jacobi", "--size", 64)
         for words, status, text in (
                 (("--nodes", 8, *out), 64, "name a program with --app"),
                 (("--app", APP, "--nodes", 8, *out), 64, "--cluster-size"),
@@ -83,7 +85,8 @@ class Plan(unittest.TestCase):
                 (("--app", APP, *MACHINE, *out, "--set", "transport.ack_delay_us=20000"), 78,
                  "--set transport.ack_delay_us: ack_delay_us (20000) must be shorter than min_rto_us (20000)"),
                 (("--app", "no_such_program", *MACHINE, *out), 78, "no_such_program"),
-                (("--from", nonsense, *out), 78, "is no report of 'braid run --report'"),
+                (("--from", nonsense, *out), 78, "is no report of 'braid run --report', or cut short; let it write one\n"),
+                (("--from", simulated, *out), 78, "is the report of a simulation; name one of 'braid run --report'"),
                 (("--from", self.folder / "none.json", *out), 78, "none.json")):
             with self.subTest(words=words):
                 self.assertIn(text, braid("plan", *words, expect=status).stderr)

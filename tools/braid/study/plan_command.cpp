@@ -81,10 +81,17 @@ Program of_live_run(const std::string& path) {
   if (!text) refuse(kConfigStatus, text.error().text);
   try {
     const Json report = Json::parse(*text);
+    if (report.is_object() && report.contains("whole_cycles"))
+      refuse(kConfigStatus,
+             fmt::format("{}: is the report of a simulation; name one of 'braid run --report', or "
+                         "the program and the machine: --app, --nodes and --cluster-size",
+                         path));
     const Json& configuration = report.at("configuration");
     Program program;
     program.arguments = report.at("command").get<std::vector<std::string>>();
-    if (program.arguments.empty()) throw Json::other_error::create(500, "its command is empty", nullptr);
+    if (program.arguments.empty())
+      refuse(kConfigStatus,
+             fmt::format("{}: its command is empty; let 'braid run --report' write it again", path));
     // The same program, if it is one of the project's, for simulation.
     program.application = program.arguments.front();
     program.arguments.erase(program.arguments.begin());
@@ -97,8 +104,9 @@ Program of_live_run(const std::string& path) {
         fmt::format("{}: {:.3f} s live; proxies of each cluster: {}\n", path,
                     report.at("wall_seconds").get<double>(), configuration.at("proxies").get<unsigned>());
     return program;
-  } catch (const Json::exception& problem) {
-    refuse(kConfigStatus, fmt::format("{}: is no report of 'braid run --report': {}", path, problem.what()));
+  } catch (const Json::exception&) {
+    refuse(kConfigStatus,
+           fmt::format("{}: is no report of 'braid run --report', or cut short; let it write one", path));
   }
 }
 
