@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <condition_variable>
+#include <limits>
 #include <memory>
 #include <system_error>
 #include <thread>
@@ -42,6 +43,27 @@ void* run_state(void* state) {
 // By the library: its exceptions have their texts in the program's memory.
 void check(int error_number) {
   if (error_number != 0) std::__throw_system_error(error_number);
+}
+
+// While one of the library's lockers lives (std::atomic_load() and so on of a std::shared_ptr). In it references are counted, by
+// atomic operations, whose guards are others.
+void lock_pointer(unsigned char* locker, const void* pointer) {
+  namespace p = braid::dsm::pthreads;
+  static_assert(p::kGuards <= std::numeric_limits<unsigned char>::max());
+  *locker = p::on_private([=]() -> unsigned char {
+    if (!p::started()) return 0;
+    const unsigned lock = p::guard_of(pointer);
+    p::calling_node_of("std::atomic operations of a shared_ptr").lock(lock);
+    return static_cast<unsigned char>(lock - p::kFirstGuard + 1);
+  });
+}
+void unlock_pointer(const unsigned char* locker) {
+  namespace p = braid::dsm::pthreads;
+  const unsigned held = *locker;
+  if (held == 0) return;
+  p::on_private([=] {
+    p::calling_node_of("std::atomic operations of a shared_ptr").unlock(p::kFirstGuard + held - 1);
+  });
 }
 
 // Nobody is woken in another cluster, so a wait ends soon, and the caller looks again.
@@ -126,6 +148,33 @@ void WRAPPED(_ZNSt13__future_base13_State_baseV211_Make_ready6_M_setEv)(void*) {
         "std::promise::set_value_at_thread_exit(), or a similar function of promises and packaged tasks,",
         "let the thread call set_value() when it has done all else");
   });
+}
+
+// Of the pointer that is changed, and perhaps of the caller's own, which it may be compared with.
+void WRAPPED(_ZNSt10_Sp_lockerC1EPKv)(unsigned char* locker, const void* pointer) {
+  lock_pointer(locker, pointer);
+}
+void WRAPPED(_ZNSt10_Sp_lockerC1EPKvS1_)(unsigned char* locker, const void* pointer, const void*) {
+  lock_pointer(locker, pointer);
+}
+void WRAPPED(_ZNSt10_Sp_lockerD1Ev)(const unsigned char* locker) {
+  unlock_pointer(locker);
+}
+
+void __real__ZNSt3pmr26synchronized_pool_resourceC1ERKNS_12pool_optionsEPNS_15memory_resourceE(
+    void*, const void*, void*);  // NOLINT
+void WRAPPED(_ZNSt3pmr26synchronized_pool_resourceC1ERKNS_12pool_optionsEPNS_15memory_resourceE)(
+    void* pool, const void* options, void* upstream) {
+  if (braid::dsm::pthreads::on_private([] { return braid::dsm::thread_host::machine().clusters > 1; })) {
+    braid::dsm::pthreads::on_private([] {
+      braid::dsm::pthreads::refuse(
+          "std::pmr::synchronized_pool_resource on several clusters",
+          "its locks are the library's own, of one process: take std::pmr::new_delete_resource(), or an "
+          "unsynchronized_pool_resource with a mutex");
+    });
+  }
+  __real__ZNSt3pmr26synchronized_pool_resourceC1ERKNS_12pool_optionsEPNS_15memory_resourceE(pool, options,
+                                                                                            upstream);
 }
 
 bool WRAPPED(

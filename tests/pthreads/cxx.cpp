@@ -151,6 +151,23 @@ void notify_at_ends() {
 
 }  // namespace
 
+// The library has the locks of these.
+std::shared_ptr<long> replaced = std::make_shared<long>(0);
+void replace_a_shared_pointer() {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 3; ++t) {
+    threads.emplace_back([] {
+      for (int i = 0; i < 200; ++i) {
+        std::shared_ptr<long> seen = std::atomic_load(&replaced);
+        while (!std::atomic_compare_exchange_weak(&replaced, &seen, std::make_shared<long>(*seen + 1)))
+          continue;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(*replaced == 600 && replaced.use_count() == 1);
+}
+
 int main() {
   Queue in, out;  // on main()'s stack
   std::vector<std::thread> threads;
@@ -204,6 +221,7 @@ int main() {
   }
   wait_by_addresses();
   notify_at_ends();
+  replace_a_shared_pointer();
   std::printf("cxx: %d wrong\n", wrong.load());
   return wrong != 0;
 }

@@ -362,6 +362,13 @@ class Pthreads(unittest.TestCase):
         run(BIN / "braid-c++", "--pthreads", "p.cpp", "-o", "p", folder=self.folder)
         self.assertRegex(live(2, "./p", folder=self.folder, expect=70).stderr,
                          r"std::promise::set_value_at_thread_exit\(\), .*, in .* is not available with --pthreads: let the thread call set_value")
+        (self.folder / "p.cpp").write_text(
+            "#include <memory_resource>\n#include <vector>\nint main() { std::pmr::synchronized_pool_resource pool;\n"
+            "std::pmr::vector<int> numbers(3, &pool); return numbers[2]; }\n")
+        run(BIN / "braid-c++", "--pthreads", "-std=c++17", "p.cpp", "-o", "p", folder=self.folder)
+        run("./p", folder=self.folder)
+        self.assertRegex(live(2, "./p", folder=self.folder, expect=70).stderr,
+                         r"std::pmr::synchronized_pool_resource on several clusters in .* is not available with --pthreads: .*new_delete_resource")
         for word, why in (("-fopenmp", "OpenMP's threads are its library's own"), ("-fopenacc", "OpenMP's threads are its library's own"),
                           ("-fsplit-stack", "stacks that grow in pieces are not Braid's"),
                           ("-fsanitize=undefined,address", "its runtime replaces malloc()")):
