@@ -501,6 +501,19 @@ class IdleMessages(unittest.TestCase):
         steps = [100 * i for i, rise in enumerate(rises) if rise > 2 * usual]
         self.assertEqual(steps, [1400, 2800])
 
+    def test_what_is_no_length_and_what_belongs_to_a_run_is_refused(self):
+        for words, status, text in (
+            (["9:3:1"], 78, "9:3:1"),
+            (["many"], 78, "many"),
+            (["100", "jacobi"], 64, "sim: --idle-message runs no application; leave 'jacobi' out"),
+            (["100", "--trace", "/dev/null"], 64, "sim: --idle-message runs no application; leave --trace out"),
+            (["100", "--report", "/dev/null"], 64, "sim: --idle-message runs no application; leave --report out"),
+        ):
+            with self.subTest(words=words):
+                run = subprocess.run([BIN / "braid", "sim", "--idle-message", *words], capture_output=True, text=True, check=False)
+                self.assertEqual(run.returncode, status)
+                self.assertIn(text, run.stderr)
+
 
 class Mistakes(unittest.TestCase):
     def test_bad_input_is_named(self):
@@ -520,8 +533,6 @@ class Mistakes(unittest.TestCase):
             (["--nis", "2", "jacobi"], 78, "--nis: 2 network interfaces for 1 proxies"),
             (["--mode", "no-contention", "--message-bytes", "16385", "--window-kib", "64", "jacobi", "--size", "32"], 78,
              "simulation.message_bytes: 16385: a message is at most 16384 bytes with windows of 64 KiB"),
-            (["--idle-message", "9:3:1"], 78, "9:3:1"),
-            (["--idle-message", "many"], 78, "many"),
         ):
             with self.subTest(words=words):
                 _, _, errors = sim(*words, expect=status)

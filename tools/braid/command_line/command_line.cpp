@@ -64,6 +64,7 @@ class ParsedOptions : public Given {
              fmt::format("{0}: which application? e.g. 'braid {0} jacobi'; see 'braid {0} --help'", name));
     return words;
   }
+  bool has_application() const override { return !parsed_.remaining().empty(); }
 
  private:
   const Subcommand& declared_;

@@ -49,6 +49,7 @@ class Given {
   // The application and its arguments, after the options, if Subcommand::takes_application.
   // Refuses if there is none, or if an unknown option stands in its place.
   virtual std::vector<std::string> application() const = 0;
+  virtual bool has_application() const = 0;
 };
 
 struct Subcommand {

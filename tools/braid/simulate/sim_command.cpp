@@ -38,6 +38,16 @@ struct Arguments {
   bool quiet = false;
 };
 
+// Nobody sends other messages then, so there is no run that could be written down.
+void refuse_beside_idle_message(const Given& given) {
+  for (const char* const option : {"--report", "--trace"})
+    if (given.has(option))
+      refuse(kUsageStatus, fmt::format("sim: --idle-message runs no application; leave {} out", option));
+  if (given.has_application())
+    refuse(kUsageStatus, fmt::format("sim: --idle-message runs no application; leave '{}' out",
+                                     given.application().front()));
+}
+
 int print_idle_messages(const SimulationOptions& options, const std::string& range) {
   const Result<std::string> csv = idle_messages(options, range);
   if (!csv) refuse(kConfigStatus, csv.error().text);
@@ -68,7 +78,10 @@ int simulate_application(const Arguments& arguments, const Given& given) {
         kUsageStatus,
         "--gdb: a simulated cluster stands still most of the time, while its compute nodes wait for their turn as fibres of "
         "one thread; build the program without --simulated and start it with `braid run --gdb`");
-  if (arguments.idle_message.empty()) options.command = given.application();
+  if (arguments.idle_message.empty())
+    options.command = given.application();
+  else
+    refuse_beside_idle_message(given);
   settings::Collector<settings::RunConfig> builder;
   arguments.settings.read(given, builder);
   options.models = models_folder();
