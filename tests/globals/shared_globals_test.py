@@ -106,6 +106,59 @@ int main(void) {
         self.program(self.ALIGNED, "-DBYTES=65536", "-DDATA_BYTES=8", "--simulated", switch="--pthreads")
         self.assertEqual(self.simulated(4, 1, "./a").stdout, "115 0\n")
 
+    SECTIONS = r"""
+#include <pthread.h>
+#include <stdio.h>
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+long counter[2] __attribute__((section("counters"))) = {40, 60};
+static long zeros __attribute__((section(".noinit")));
+static long apart __attribute__((section("far.away"), aligned(65536))) = 5;
+extern long __start_counters[], __stop_counters[];
+static void* work(void* at) {
+  pthread_mutex_lock(&lock);
+  for (long* c = __start_counters; c != __stop_counters; ++c) ++*c;
+  ++zeros;
+  ++apart;
+  pthread_mutex_unlock(&lock);
+  return at;
+}
+int main(void) {
+  pthread_t thread[3];
+  for (long i = 0; i < 3; ++i) pthread_create(&thread[i], 0, work, 0);
+  for (int i = 0; i < 3; ++i) pthread_join(thread[i], 0);
+  printf("%ld %ld %ld %ld\n", counter[0], counter[1], zeros, apart);
+}
+"""
+
+    def test_sections_that_the_program_has_named(self):
+        for flags, braid in (((), self.live), (("-flto", "-O2"), self.live), (("--simulated",), self.simulated)):
+            with self.subTest(flags=flags):
+                self.program(self.SECTIONS, *flags, switch="--pthreads")
+                self.assertIn("43 63 3 8\n", braid(4, 1, "./a").stdout)
+
+    def test_named_sections_of_archives(self):
+        (self.folder / "part.c").write_text('long part __attribute__((section("parts"))) = 7;\n')
+        self.build("braid-cc", SWITCH, "-c", "part.c")
+        run("gcc-ar", "rcs", "libpart.a", "part.o", folder=self.folder)
+        self.program("""
+#include "dsm/braid_dsm.h"
+#include <stdio.h>
+extern long part;
+static void work(braid_node* node, void* unused) {
+  (void)unused;
+  if (braid_node_id(node) == 1) part = 8;
+  braid_barrier(node, 0);
+  if (braid_node_id(node) == 0) printf("%ld\\n", part);
+}
+int main(void) {
+  braid_start_clusters();
+  braid_init();
+  braid_parallel(work, 0);
+  return braid_finish(0);
+}
+""", "-Wl,-u,part", "-L.", "-lpart")
+        self.assertEqual(self.live(2, 1, "./a").stdout, "[c0] 8\n")
+
     def test_large_globals(self):
         self.build_mixed(self.LARGE)
         self.is_right(2, 1)
