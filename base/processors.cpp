@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <charconv>
+#include <set>
 
 namespace braid {
 
@@ -28,6 +29,39 @@ std::string text_of_processors(std::span<const unsigned> processors) {
   for (const unsigned number : processors) {
     if (!text.empty()) text += ',';
     text += std::to_string(number);
+  }
+  return text;
+}
+
+std::optional<std::vector<unsigned>> parse_processor_set(std::string_view text) {
+  std::set<unsigned> all;
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  const auto take_number = [&](unsigned& number) {
+    const std::from_chars_result read = std::from_chars(at, end, number);
+    at = read.ptr;
+    return read.ec == std::errc() && number < kMaxProcessors;
+  };
+  for (;;) {
+    unsigned first = 0;
+    if (!take_number(first)) return {};
+    unsigned last = first;
+    if (at != end && *at == '-' && (++at, !take_number(last) || last < first)) return {};
+    for (unsigned number = first; number <= last; ++number) all.insert(number);
+    if (at == end) return std::vector(all.begin(), all.end());
+    if (*at++ != ',') return {};
+  }
+}
+
+std::string text_of_processor_set(std::span<const unsigned> ascending) {
+  std::string text;
+  for (std::size_t i = 0; i < ascending.size();) {
+    const unsigned first = ascending[i];
+    unsigned last = first;
+    while (++i < ascending.size() && ascending[i] == last + 1) ++last;
+    if (!text.empty()) text += ',';
+    text += std::to_string(first);
+    if (last > first) text += '-' + std::to_string(last);
   }
   return text;
 }

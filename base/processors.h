@@ -16,6 +16,10 @@ inline constexpr unsigned kMaxProcessors = 1024;
 std::optional<std::vector<unsigned>> parse_processors(std::string_view text);
 std::string text_of_processors(std::span<const unsigned> processors);
 
+// "0-3,8", as taskset and Slurm write it: a set, ascending and without duplicates. Nothing: it is no such set, or is empty.
+std::optional<std::vector<unsigned>> parse_processor_set(std::string_view text);
+std::string text_of_processor_set(std::span<const unsigned> ascending);
+
 // The processors that the calling thread may run on, ascending; empty: unknown.
 std::vector<unsigned> processors_of_this_thread();
 // From now on the calling thread, and threads that it starts, run on these only. Returns 0 or an errno: EINVAL means that the

@@ -27,6 +27,21 @@ TEST(Processors, OtherTextsAreNone) {
     EXPECT_FALSE(parse_processors(text).has_value()) << text;
 }
 
+TEST(Processors, SetsAreReadAndWritten) {
+  EXPECT_THAT(*parse_processor_set("0-3,8"), ElementsAre(0, 1, 2, 3, 8));
+  EXPECT_THAT(*parse_processor_set("8,2-3,3,0"), ElementsAre(0, 2, 3, 8));
+  EXPECT_THAT(*parse_processor_set("1023"), ElementsAre(1023));
+  EXPECT_EQ(parse_processor_set("0-1023")->size(), kMaxProcessors);
+  EXPECT_EQ(text_of_processor_set(*parse_processor_set("0,1,2,3,8,10,11")), "0-3,8,10-11");
+  EXPECT_EQ(text_of_processor_set({}), "");
+}
+
+TEST(Processors, OtherTextsAreNoSets) {
+  for (const char* const text : {"", ",", "1,", ",1", "1-", "-1", "3-1", "1--2", "1-2-3", "0-1024", "1024",
+                                 "4294967296", "0-7:2", "all", "0x1", " 1", "1 "})
+    EXPECT_FALSE(parse_processor_set(text).has_value()) << text;
+}
+
 TEST(Processors, AThreadRunsOnWhatItIsGiven) {
   const std::vector<unsigned> all = processors_of_this_thread();
   ASSERT_FALSE(all.empty());

@@ -20,6 +20,7 @@
 #include "base/processors.h"
 #include "tests/base/temporary_folder.h"
 #include "tools/braid/run/core_claims.h"
+#include "tools/braid/run/host_cores.h"
 #include "tools/braid/run/place_here.h"
 #include "tools/braid/run/plan.h"
 #include "tools/braid/run/topology.h"
@@ -268,6 +269,85 @@ TEST(Placement, NeedsOfPlansNameInterfaces) {
   const Host here{.name = "a", .addresses = {"127.0.0.1"}, .first_cluster = 0, .clusters = 1};
   EXPECT_THAT(needs_of(sockets, plan_nodes_of_hosts(sockets, "run", {here})).at(0).interfaces,
               ElementsAre("lo"));
+}
+
+std::vector<ClusterNeeds> confined(std::vector<std::pair<Numbers, unsigned>> clusters) {
+  std::vector<ClusterNeeds> all;
+  for (auto& [processors, nodes] : clusters)
+    all.push_back({static_cast<unsigned>(all.size()), 1, nodes, {}, std::move(processors)});
+  return all;
+}
+
+TEST(Placement, AClusterHasOnlyTheCoresThatItsHostNames) {
+  // Core 8 has processors 8 and 9, of which 9 is named.
+  const Placement p = place(host_of(kTwoPackages), confined({{{9, 12, 13}, 1}}), {});
+  EXPECT_EQ(p.why_not, "");
+  EXPECT_THAT(p.clusters, ElementsAre(PlacedCluster{0, {9}, {12}}));
+}
+
+TEST(Placement, ClustersOfOneMachineWithCoresOfTheirOwnDoNotMeet) {
+  // The first has a choice, the second has none, and the third gets what nobody names.
+  const Placement p =
+      place(host_of("pack:1 core:8 pu:1"), confined({{{0, 1, 2, 3}, 1}, {{0, 1}, 1}, {{}, 1}}), {});
+  EXPECT_EQ(p.why_not, "");
+  EXPECT_THAT(p.clusters,
+              testing::UnorderedElementsAre(PlacedCluster{0, {2}, {3}}, PlacedCluster{1, {0}, {1}},
+                                            PlacedCluster{2, {4}, {5}}));
+}
+
+TEST(Placement, ClustersWithTooFewCoresOfTheirOwnAreLeftAndTheOthersArePlaced) {
+  const Placement p = place(host_of("pack:1 core:4 pu:1"), confined({{{0, 1}, 2}, {{}, 1}}), {});
+  EXPECT_THAT(p.clusters, ElementsAre(PlacedCluster{1, {2}, {3}})) << "away from those that roam on 0 and 1";
+  EXPECT_THAT(
+      p.why_not,
+      HasSubstr(
+          "3 threads (1 cluster of 2 compute nodes and 1 proxy) want a core each, and there are 2 (of 0-1)"));
+  const Placement other = place(host_of("pack:1 core:4 pu:1"), confined({{{0, 1}, 1}, {{}, 2}}), {});
+  EXPECT_THAT(other.clusters, ElementsAre(PlacedCluster{0, {0}, {1}}));
+  EXPECT_THAT(other.why_not, HasSubstr("there are 4, of which other hosts of the host file have 2"));
+}
+
+TEST(Placement, AQuotaIsSharedByClustersWithCoresOfTheirOwn) {
+  HostProcessors host = host_of("pack:1 core:4 pu:1");
+  host.quota = 3.0;
+  const Placement p = place(host, confined({{{0, 1}, 1}, {{2, 3}, 1}}), {});
+  EXPECT_THAT(p.clusters, ElementsAre(PlacedCluster{0, {0}, {1}}));
+  EXPECT_THAT(p.why_not, HasSubstr("the cgroup's quota is 1.0"));
+}
+
+TEST(Placement, NeedsHaveTheCoresOfTheirHost) {
+  settings::RunConfig config;
+  config.wire = settings::Wire::kUdp;
+  config.clusters = 2;
+  const std::vector<Host> hosts = {
+      {.name = "a", .addresses = {"127.0.0.1"}, .cores = {2, 3}, .first_cluster = 0, .clusters = 1},
+      {.name = "b", .addresses = {"127.0.0.2"}, .first_cluster = 1, .clusters = 1}};
+  const std::vector<ClusterNeeds> needs = needs_of(config, plan_nodes_of_hosts(config, "run", hosts), hosts);
+  ASSERT_EQ(needs.size(), 2u);
+  EXPECT_THAT(needs[0].processors, ElementsAre(2, 3));
+  EXPECT_THAT(needs[1].processors, IsEmpty());
+}
+
+TEST(HostCores, ThoseThatTheMaskForbidsAreLeftOut) {
+  const Result<HostCores> cores =
+      usable_cores_of(Numbers{0, 1, 2, 8}, Numbers{1, 2, 3}, Numbers{0, 1, 2, 3, 8});
+  ASSERT_TRUE(cores.ok()) << cores.error().text;
+  EXPECT_THAT(cores->usable, ElementsAre(1, 2));
+  EXPECT_THAT(cores->refused, ElementsAre(0, 8));
+}
+
+TEST(HostCores, ThoseThatTheHostLacksAreRefused) {
+  const Result<HostCores> cores = usable_cores_of(Numbers{0, 1, 2, 8}, Numbers{0, 1}, Numbers{0, 1});
+  ASSERT_FALSE(cores.ok());
+  EXPECT_THAT(cores.error().text, HasSubstr("cores 0-2,8: the host has no core 2,8, it has 0-1"));
+  // Where the kernel does not tell what there is, the mask does.
+  EXPECT_THAT(usable_cores_of(Numbers{0, 8}, Numbers{0, 1}, {})->refused, ElementsAre(8));
+}
+
+TEST(HostCores, NoneOfThemIsRefused) {
+  const Result<HostCores> cores = usable_cores_of(Numbers{2, 3}, Numbers{0, 1}, Numbers{0, 1, 2, 3});
+  ASSERT_FALSE(cores.ok());
+  EXPECT_THAT(cores.error().text, HasSubstr("cores 2-3: the run may use none of them here, but 0-1"));
 }
 
 TEST(Placement, BindNoneBindsNothingAndComplainsOfNothing) {

@@ -229,6 +229,14 @@ class Hostfiles(HostsTest):
         if "proxies) want a core each" in plan.stdout:
             self.assertIn("13 threads (4 clusters of 1 compute node and 1 to 3 proxies) want a core each", plan.stdout)
 
+    def test_lines_have_the_keys_of_yaml_too(self):
+        hosts, report = self.folder / "hosts", self.folder / "report.json"
+        hosts.write_text("127.0.0.1 slots=2 proxies=3 addresses=127.0.1.1,127.0.1.2\n127.0.0.2 addresses=127.0.2.1,127.0.2.2\n")
+        run = self.braid.run("--hostfile", str(hosts), "--proxies", "2", "--compute", "1", "--report", str(report),
+                             self.braid.application("jacobi"), "--size", "128")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertEqual([len(cluster["proxies"]) for cluster in json.loads(report.read_text())["clusters"]], [3, 3, 2])
+
     def test_each_address_of_a_host_has_a_proxy(self):
         status, clusters, problem = self.clusters_of(
             "- {host: 127.0.0.1, addresses: [127.0.1.1, 127.0.1.2], proxies: 1}\n- {host: 127.0.0.2, addresses: [127.0.2.1, 127.0.2.2]}\n",
@@ -244,6 +252,16 @@ class Hostfiles(HostsTest):
                             ("- {host: a, slots: many}\n", "'many' slots"),
                             ("127.0.0.1\x01\n", "has a control character"),
                             ("- {host: a, proxies: 0}\n", "'0' proxies; allowed: 1 to 32"),
+                            ("- {host: a, cores: 3-1}\n", "'3-1' cores; a list of processors from 0 to 1023 is wanted, as 0-3,8"),
+                            ("- {host: a, cores: [0-1, 1024]}\n", "'1024' cores"),
+                            ("- {host: a, cores: []}\n", "allowed: host: NAME"),
+                            ("- {host: a, cores: [[0]]}\n", "a list of processors is wanted"),
+                            ("- {host: a, cores: 0-3, 8}\n", "hosts:1"),
+                            ("127.0.0.1 cores=\n", "hosts:1: '' cores"),
+                            ("127.0.0.1 cores=0;1\n", "hosts:1: '0;1' cores"),
+                            ("127.0.0.1 proxies=0\n", "hosts:1: '0' proxies; allowed: 1 to 32"),
+                            ("127.0.0.1 addresses=\n", "hosts:1: addresses: ''; an IPv4 address is wanted"),
+                            ("127.0.0.1 addresses=127.0.1.1,x\n", "hosts:1: addresses: 'x'"),
                             ("- {host: a, address: 10.0.0.1}\n", "key 'address'"),
                             ("- {host: a, addresses: [b]}\n", "an IPv4 address is wanted"),
                             ("- {slots: 1}\n", "key 'host' is missing"),

@@ -164,6 +164,74 @@ class Placement(unittest.TestCase):
         self.expect_threads(daemons[0], "proxy 0", CORES[:1])
         self.expect_threads(programs[0], "jacobi", CORES[1:])
 
+    # --- cores of the host file
+
+    def hostfile(self, text):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        file = pathlib.Path(folder.name) / "hosts"
+        file.write_text(text)
+        return ("--hostfile", str(file))
+
+    def test_threads_have_the_cores_of_their_host_only(self):
+        both = self.hostfile(f"- {{host: 127.0.0.1, cores: [{CORES[0]}, {CORES[1]}]}}\n")
+        _, daemons, programs = self.endless(CORES, 1, *both)
+        self.expect_threads(daemons[0], "proxy 0", CORES[:1])
+        self.expect_threads(programs[0], "jacobi", CORES[1:])
+        helpers = [mask for name, mask in threads_of(programs[0]) if name == "jacobi"]
+        self.assertGreaterEqual(helpers.count(CORES), 1, threads_of(programs[0]))
+
+    def test_unbound_threads_of_each_host_roam_on_its_cores(self):
+        one_each = self.hostfile(f"127.0.0.1 cores={CORES[0]}\n127.0.0.2 cores={CORES[1]}\n")
+        for options, warnings in (((), 2), (("--bind", "none"), 0)):
+            with self.subTest(options):
+                run, daemons, programs = self.endless(CORES, 2, *one_each, *options)
+                for pids in (daemons, programs):
+                    masks = []
+                    for pid in pids:
+                        wait_until(lambda: len(threads_of(pid)) > 1)
+                        of_threads = {tuple(mask) for _, mask in threads_of(pid)}
+                        self.assertEqual(len(of_threads), 1, threads_of(pid))
+                        masks.append(list(of_threads.pop()))
+                    self.assertEqual(sorted(masks), [CORES[:1], CORES[1:]])
+                run.terminate()
+                _, err = finish(run)
+                self.assertEqual(err.count("2 threads (1 cluster of 1 compute node and 1 proxy) want a core each, and there is 1 (of"),
+                                 warnings, err)
+
+    def test_cores_that_the_host_lacks_are_refused_and_those_of_others_are_left_out(self):
+        program = self.braid.application("jacobi")
+        for cores, words in ((f"{CORES[0]},1023", "host 127.0.0.2: cores {}: the host has no core 1023, it has "),
+                             (f"{CORES[1]}", "host 127.0.0.2: cores {}: the run may use none of them here, but " + str(CORES[0]))):
+            hosts = self.hostfile(f"127.0.0.1\n127.0.0.2 cores={cores}\n")
+            for options in ((), ("--show-plan",), ("--bind", "none")):
+                with self.subTest((cores, options)):
+                    run = self.run_on(CORES[:1], *hosts, "--compute", "1", *options, program, "--size", "64")
+                    self.assertEqual(run.returncode, 70, run.stderr)
+                    self.assertIn(words.format(cores), run.stderr)
+        some = self.hostfile(f"127.0.0.1\n127.0.0.2 cores={CORES[0]},{CORES[1]}\n")
+        text = "-".join(map(str, CORES)) if CORES[1] == CORES[0] + 1 else ",".join(map(str, CORES))
+        warning = f"host 127.0.0.2: cores {text}: the run may not use {CORES[1]} here"
+        for options in ((), ("--quiet",)):
+            run = self.run_on(CORES[:1], *options, *some, "--compute", "1", program, "--size", "64")
+            self.assertEqual(run.returncode, 0, run.stderr)
+            self.assertIn("verified", run.stdout)
+            self.assertEqual(warning in run.stderr, not options, run.stderr)
+        plan = self.run_on(CORES[:1], "--show-plan", *some, "--compute", "1", "true")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertIn(warning, plan.stdout)
+
+    def test_the_plan_shows_the_cores_of_each_host(self):
+        hosts = self.hostfile(f"127.0.0.1 cores={CORES[0]}\n127.0.0.2\n")
+        plan = self.run_on(CORES, "--show-plan", *hosts, "--compute", "1", "true")
+        self.assertEqual(plan.returncode, 0, plan.stderr)
+        self.assertIn(f"host 127.0.0.1: cores {CORES[0]} of the host file; its threads run on no others", plan.stdout)
+        self.assertNotIn("host 127.0.0.2: cores", plan.stdout)
+        both = self.hostfile(f"127.0.0.1 cores={CORES[0]},{CORES[1]}\n")
+        plan = self.run_on(CORES, "--show-plan", *both, "--compute", "1", "true")
+        self.assertIn(f"proxy 0 of cluster 0 (processor {CORES[0]})", plan.stdout)
+        self.assertIn(f"compute node 0 of cluster 0 (processor {CORES[1]})", plan.stdout)
+
     def test_the_plan_is_shown_and_nothing_is_started(self):
         with tempfile.TemporaryDirectory() as folder:
             mark = pathlib.Path(folder) / "started"

@@ -98,6 +98,7 @@ class Doctor {
       h.talk.emplace(std::move(talk).value());
       h.talk->say({{"threads", h.host.clusters * (config_.compute +
                                                   (h.host.proxies == 0 ? config_.proxies : h.host.proxies))},
+                   {"cores", h.host.cores},
                    {"is_sealed", settings::is_sealed(config_.security.mode, false)},
                    {"addresses", h.host.addresses}});
     }

@@ -16,10 +16,12 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/processors.h"
 #include "base/system_error.h"
 #include "tools/braid/command_line/subcommand.h"
 #include "tools/braid/doctor/findings.h"
 #include "tools/braid/process/descriptor.h"
+#include "tools/braid/run/host_cores.h"
 #include "tools/braid/run/plan.h"
 #include "tools/braid/version.h"
 
@@ -84,10 +86,22 @@ class HostSide {
     }
     const HostNeeds needs{.threads = message.at("threads").get<unsigned>(),
                           .is_sealed = message.at("is_sealed").get<bool>()};
-    say({{"version", kVersion},
-         {"findings", judge(read_facts(), needs)},
-         {"ports", ports},
-         {"refused", refused}});
+    std::vector<Finding> findings;
+    // Another version of the doctor sends none.
+    if (message.contains("cores")) findings = examine_cores(message["cores"].get<std::vector<unsigned>>());
+    const std::vector<Finding> others = judge(read_facts(), needs);
+    findings.insert(findings.end(), others.begin(), others.end());
+    say({{"version", kVersion}, {"findings", findings}, {"ports", ports}, {"refused", refused}});
+  }
+
+  // What else counts processors then counts these.
+  static std::vector<Finding> examine_cores(std::span<const unsigned> named) {
+    if (named.empty()) return {};
+    const Result<std::string> kept = keep_to_cores(named);
+    if (!kept) return {{"cores of the host file", Verdict::kBad, kept.error().text, "change the host file"}};
+    return {{"cores of the host file", kept->empty() ? Verdict::kOk : Verdict::kWarning,
+             kept->empty() ? text_of_processor_set(named) : *kept,
+             kept->empty() ? "" : "name only those in the host file, or ask for the others"}};
   }
 
   void send_probes(const Json& message) {

@@ -1,7 +1,7 @@
 // What `braid-node --doctor` does on its host, for `braid doctor` on another one. Both talk in lines of JSON (RFC 8259):
 //
 //   doctor                                          host
-//   {threads, addresses}                     -->
+//   {threads, cores, is_sealed, addresses}   -->
 //                                            <--    {version, findings, ports: {address: port}, refused: {address: why}}
 //   {probes: [{from, to, port, bytes: []}]}  -->
 //                                            <--    {sent: [[bytes], ...], refused: [why, ...], clock}

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <climits>
 #include <csignal>
 #include <filesystem>
 #include <map>
@@ -27,6 +26,7 @@
 #include "tools/braid/find_program.h"
 #include "tools/braid/process/forget.h"
 #include "tools/braid/process/pipe.h"
+#include "tools/braid/run/host_cores.h"
 #include "tools/braid/run/liveness.h"
 #include "tools/braid/run/local_host.h"
 #include "tools/braid/run/messages.h"
@@ -201,6 +201,9 @@ class Agent {
     const std::optional<Labels> labels = labels_named(message.at("labels").get<std::string>());
     if (!labels) refuse_message("it names labels that there are not");
     options_.labels = *labels;
+    const std::string name = message.at("host").get<std::string>();
+    const bool is_quiet = message.at("is_quiet").get<bool>();
+    if (const Result<void> done = keep_to_cores(message, name, is_quiet); !done) return done.error();
     if (const Result<void> done = take_secret(message); !done) return done.error();
     if (const Result<void> done = find_programs(message); !done) return done.error();
     if (const Result<void> done = make_capture_folder(); !done) return done.error();
@@ -219,7 +222,7 @@ class Agent {
     if (message.contains("placed"))
       placed = message["placed"].get<std::vector<PlacedCluster>>();
     else
-      placed = place_own(plans, message.at("is_quiet").get<bool>());
+      placed = place_own(plans, name, is_quiet);
     host_ = std::make_unique<LocalHost>(children_, options_, message.at("run").get<std::string>(),
                                         std::move(plans));
     host_->place(placed);
@@ -228,13 +231,18 @@ class Agent {
     return done;
   }
 
-  std::vector<PlacedCluster> place_own(std::span<const proxy::NodeConfig> plans, bool is_quiet) {
+  Result<void> keep_to_cores(const Message& message, const std::string& name, bool is_quiet) {
+    const Result<std::string> warning = cli::keep_to_cores(message.at("cores").get<std::vector<unsigned>>());
+    if (!warning) return warning.error();
+    if (!warning->empty() && !is_quiet) children_.output().report(fmt::format("host {}: {}", name, *warning));
+    return {};
+  }
+
+  std::vector<PlacedCluster> place_own(std::span<const proxy::NodeConfig> plans, const std::string& name,
+                                       bool is_quiet) {
     Placement placement = place_here(options_.config, plans, claims_);
-    if (!placement.why_not.empty() && !is_quiet) {
-      char name[HOST_NAME_MAX + 1] = {};
-      (void)::gethostname(name, HOST_NAME_MAX);
+    if (!placement.why_not.empty() && !is_quiet)
       children_.output().report(fmt::format("host {}: {}", name, placement.why_not));
-    }
     return std::move(placement.clusters);
   }
 

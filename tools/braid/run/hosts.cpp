@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "base/limits.h"
+#include "base/processors.h"
 #include "settings/document.h"
 #include "settings/views/yaml.h"
 #include "stack/wire/addresses.h"
@@ -26,6 +27,31 @@ Result<unsigned> parse_slots(const std::string& text, const std::string& place) 
   if (!slots || *slots == 0 || *slots > kMaxClusters)
     return error("{}: '{}' slots; allowed: 1 to {}", place, text, kMaxClusters);
   return *slots;
+}
+
+Result<unsigned> parse_proxies(const std::string& text, const std::string& place) {
+  const std::optional<unsigned> proxies = number_in<unsigned>(text);
+  if (!proxies || *proxies == 0 || *proxies > kMaxProxies)
+    return error("{}: '{}' proxies; allowed: 1 to {}", place, text, kMaxProxies);
+  return *proxies;
+}
+
+Result<void> add_cores(const std::string& text, const std::string& place, std::vector<unsigned>& cores) {
+  const std::optional<std::vector<unsigned>> set = parse_processor_set(text);
+  if (!set)
+    return error("{}: '{}' cores; a list of processors from 0 to {} is wanted, as 0-3,8", place, text,
+                 kMaxProcessors - 1);
+  cores.insert(cores.end(), set->begin(), set->end());
+  std::sort(cores.begin(), cores.end());
+  cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
+  return {};
+}
+
+Result<void> add_address(const std::string& text, const std::string& place, std::vector<std::string>& all) {
+  if (!stack::Ipv4Address::parse(text))
+    return error("{}: addresses: '{}'; an IPv4 address is wanted, as 10.0.0.1", place, text);
+  all.push_back(text);
+  return {};
 }
 
 // A name becomes a word of ssh's or srun's command line: one that begins with a dash would be an option there.
@@ -61,6 +87,32 @@ Result<Host> parse_host(const std::string& text, const std::string& place) {
   return host;
 }
 
+// "slots=2", and our other keys in the same form.
+Result<void> read_word(const std::string& word, const std::string& place, Host& host) {
+  const std::size_t sign = std::min(word.find('='), word.size());
+  const std::string key = word.substr(0, sign);
+  const std::string value = sign < word.size() ? word.substr(sign + 1) : "";
+  if (key == "max_slots" || key == "max-slots") return {};  // for more than slots: we never do that
+  if (key == "slots" || key == "proxies") {
+    const Result<unsigned> number = key == "slots" ? parse_slots(value, place) : parse_proxies(value, place);
+    if (!number) return number.error();
+    (key == "slots" ? host.slots : host.proxies) = *number;
+    return {};
+  }
+  if (key == "cores") return add_cores(value, place, host.cores);
+  if (key == "addresses") {
+    std::istringstream all(value);
+    for (std::string address; std::getline(all, address, ',');) {
+      if (Result<void> done = add_address(address, place, host.addresses); !done) return done;
+    }
+    return host.addresses.empty() ? add_address("", place, host.addresses) : Result<void>();
+  }
+  return error(
+      "{}: '{}' is not known; a line is NAME, NAME:SLOTS or NAME slots=SLOTS, and may have addresses=IPV4,..., "
+      "proxies=NUMBER and cores=0-3,8",
+      place, word);
+}
+
 // A line of mpirun's host file, without its comment: "name slots=2 max-slots=4".
 Result<Host> parse_line(const std::string& line, const std::string& place) {
   std::istringstream words(line);
@@ -69,13 +121,7 @@ Result<Host> parse_line(const std::string& line, const std::string& place) {
   Result<Host> host = parse_host(word, place);
   if (!host) return host;
   while (words >> word) {
-    if (word.starts_with("max_slots=") || word.starts_with("max-slots="))
-      continue;  // for more than slots: we never do that
-    if (!word.starts_with("slots="))
-      return error("{}: '{}' is not known; a line is NAME, NAME:SLOTS or NAME slots=SLOTS", place, word);
-    const Result<unsigned> slots = parse_slots(word.substr(6), place);
-    if (!slots) return slots.error();
-    host->slots = *slots;
+    if (const Result<void> done = read_word(word, place, *host); !done) return done.error();
   }
   return host;
 }
@@ -107,22 +153,30 @@ Result<void> read_key(const settings::Document& file, const std::string& key, co
     return {};
   }
   if (key == "proxies" && value.is_scalar()) {
-    const std::optional<unsigned> proxies = number_in<unsigned>(value.text);
-    if (!proxies || *proxies == 0 || *proxies > kMaxProxies)
-      return error("{}: '{}' proxies; allowed: 1 to {}", file.place(value), value.text, kMaxProxies);
+    const Result<unsigned> proxies = parse_proxies(value.text, file.place(value));
+    if (!proxies) return proxies.error();
     host.proxies = *proxies;
+    return {};
+  }
+  if (key == "cores" && value.is_scalar()) return add_cores(value.text, file.place(value), host.cores);
+  // In a map of one line a comma ends the value, so sets with commas are lists there.
+  if (key == "cores" && value.is_list() && !value.items.empty()) {
+    for (const settings::Node* item : value.items) {
+      if (!item->is_scalar()) return file.wrong(*item, key, "a list of processors is wanted, as [0-3, 8]");
+      if (Result<void> done = add_cores(item->text, file.place(*item), host.cores); !done) return done;
+    }
     return {};
   }
   if (key == "addresses" && value.is_list()) {
     for (const settings::Node* item : value.items) {
-      if (!item->is_scalar() || !stack::Ipv4Address::parse(item->text))
-        return file.wrong(*item, key, "an IPv4 address is wanted, as 10.0.0.1");
-      host.addresses.push_back(item->text);
+      if (!item->is_scalar()) return file.wrong(*item, key, "an IPv4 address is wanted, as 10.0.0.1");
+      if (Result<void> done = add_address(item->text, file.place(*item), host.addresses); !done) return done;
     }
     return {};
   }
-  return file.wrong(value, key,
-                    "allowed: host: NAME, slots: NUMBER, addresses: [IPV4, ...], proxies: NUMBER");
+  return file.wrong(
+      value, key,
+      "allowed: host: NAME, slots: NUMBER, addresses: [IPV4, ...], proxies: NUMBER, cores: [0-3, 8]");
 }
 
 Result<std::vector<Host>> parse_yaml_hosts(const std::string& text, const std::string& name) {

@@ -16,14 +16,17 @@ struct Host {
   unsigned slots = 1;                    // the clusters that it can have
   std::vector<std::string> addresses{};  // IPv4, of its NIs; empty: that of its name
   unsigned proxies = 0;                  // of each of its clusters; 0: as many as the run's others have
-  unsigned first_cluster = 0;            // set by place_clusters()
+  // The only processors that its threads run on, as its kernel numbers them, ascending; empty: all that are allowed there.
+  std::vector<unsigned> cores{};
+  unsigned first_cluster = 0;  // set by place_clusters()
   unsigned clusters = 0;
 };
 
 // "a,b:2,user@c": names, each with its slots.
 Result<std::vector<Host>> parse_hosts(const std::string& list);
-// The text of a host file: YAML, a list of maps with the keys host, slots, addresses and proxies; or lines as mpirun takes them,
-// "name", "name:2" or "name slots=2", with comments that begin with #. `name` names the file in messages.
+// The text of a host file: YAML, a list of maps with the keys host, slots, addresses, proxies and cores; or lines as mpirun takes
+// them, "name", "name:2" or "name slots=2", which may have our other keys too ("cores=0-3,8"), with comments that begin with #.
+// `name` names the file in messages.
 Result<std::vector<Host>> parse_host_file(const std::string& text, const std::string& name);
 
 // Gives each host the next of the clusters 0, 1, ..., as many as it has slots. `per_host`: slots of each host, whatever the

@@ -31,29 +31,34 @@ std::set<std::string> interfaces_of(std::span<const ClusterNeeds> clusters) {
 }  // namespace
 
 std::vector<ClusterNeeds> needs_of(const settings::RunConfig& config,
-                                   std::span<const proxy::NodeConfig> plans) {
+                                   std::span<const proxy::NodeConfig> plans, std::span<const Host> hosts) {
   std::vector<ClusterNeeds> all;
   for (const proxy::NodeConfig& plan : plans) {
     ClusterNeeds needs{plan.cluster, plan.proxies, config.compute};
     // Links that lead to a network come first, one for each NI (plan.cpp).
     for (std::size_t n = 0; n < config.nis && n < plan.links.size(); ++n)
       needs.interfaces.push_back(interface_of(plan, plan.links[n]));
+    for (const Host& host : hosts) {
+      if (plan.cluster >= host.first_cluster && plan.cluster < host.first_cluster + host.clusters)
+        needs.processors = host.cores;
+    }
     all.push_back(std::move(needs));
   }
   return all;
 }
 
 Placement place_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
-                     CoreClaims& claims) {
+                     CoreClaims& claims, std::span<const Host> hosts) {
   if (config.bind == settings::Bind::kNone) return {};
-  const std::vector<ClusterNeeds> needs = needs_of(config, plans);
+  const std::vector<ClusterNeeds> needs = needs_of(config, plans, hosts);
   const Result<HostProcessors> host = own_processors(interfaces_of(needs));
   if (!host) return {{}, host.error().text};
   return claims.place(*host, needs);
 }
 
-Result<std::string> draw_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans) {
-  const std::vector<ClusterNeeds> needs = needs_of(config, plans);
+Result<std::string> draw_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
+                              std::span<const Host> hosts) {
+  const std::vector<ClusterNeeds> needs = needs_of(config, plans, hosts);
   const Result<HostProcessors> host = own_processors(interfaces_of(needs));
   if (!host) return host.error();
   const std::set<unsigned> taken = CoreClaims::taken(*host);

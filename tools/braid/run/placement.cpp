@@ -31,12 +31,16 @@ Closeness closeness(const Core& a, const Core& b) {
 
 class Placer {
  public:
-  Placer(const HostProcessors& host, const std::set<unsigned>& taken) : host_(host) {
+  // `taken`: cores of other runs. `reserved`: of other clusters of this one.
+  Placer(const HostProcessors& host, const std::set<unsigned>& taken, const std::set<unsigned>& reserved)
+      : host_(host) {
     std::set<unsigned> seen;
     for (const Processor& p : host.usable) {
       if (!seen.insert(p.core).second) continue;
       if (taken.contains(p.core))
         ++taken_;
+      else if (reserved.contains(p.core))
+        ++reserved_;
       else
         free_.push_back(&p);
     }
@@ -78,7 +82,10 @@ class Placer {
 
   std::string refusal(std::span<const ClusterNeeds> clusters, unsigned threads) const {
     std::string there = fmt::format("there {} {}", cores_ == 1 ? "is" : "are", cores_);
+    if (const std::vector<unsigned>& only = clusters.front().processors; !only.empty())
+      there += fmt::format(" (of {})", text_of_processor_set(only));
     if (taken_ > 0) there += fmt::format(", of which other runs have {}", taken_);
+    if (reserved_ > 0) there += fmt::format(", of which other hosts of the host file have {}", reserved_);
     if (host_.quota && *host_.quota < static_cast<double>(cores_))
       there += fmt::format(", and the cgroup's quota is {:.1f}", *host_.quota);
     return fmt::format(
@@ -170,15 +177,65 @@ class Placer {
   }
 
   const HostProcessors& host_;
-  unsigned cores_ = 0, taken_ = 0;
+  unsigned cores_ = 0, taken_ = 0, reserved_ = 0;
   Cores free_;  // in the host's order
 };
+
+// Clusters that may use the same processors, in the order in which they are placed.
+std::vector<std::vector<ClusterNeeds>> groups_of(std::span<const ClusterNeeds> clusters) {
+  std::vector<std::vector<ClusterNeeds>> groups;
+  for (const ClusterNeeds& c : clusters) {
+    const auto same = std::find_if(groups.begin(), groups.end(), [&](const std::vector<ClusterNeeds>& g) {
+      return g.front().processors == c.processors;
+    });
+    if (same == groups.end())
+      groups.push_back({c});
+    else
+      same->push_back(c);
+  }
+  const auto choice = [](const std::vector<ClusterNeeds>& group) {
+    const std::size_t size = group.front().processors.size();
+    return size == 0 ? std::size_t{kMaxProcessors} + 1 : size;
+  };
+  std::stable_sort(groups.begin(), groups.end(),
+                   [&](const auto& a, const auto& b) { return choice(a) < choice(b); });
+  return groups;
+}
+
+// What is left of the host for a group, when the threads of others have `placed` processors.
+HostProcessors part_of(const HostProcessors& host, const std::vector<unsigned>& processors, double placed) {
+  HostProcessors part = host;
+  std::erase_if(part.usable, [&](const Processor& p) {
+    return !processors.empty() && !std::binary_search(processors.begin(), processors.end(), p.number);
+  });
+  if (part.quota) *part.quota = std::max(0.0, *part.quota - placed);
+  return part;
+}
 
 }  // namespace
 
 Placement place(const HostProcessors& host, std::span<const ClusterNeeds> clusters,
                 const std::set<unsigned>& taken) {
-  return clusters.empty() ? Placement{} : Placer(host, taken).place(clusters);
+  Placement all;
+  std::set<unsigned> bound, confined;  // cores: with a thread of a group; to which a group is confined
+  for (const std::vector<ClusterNeeds>& group : groups_of(clusters)) {
+    const std::vector<unsigned>& processors = group.front().processors;
+    const HostProcessors part = part_of(host, processors, static_cast<double>(bound.size()));
+    if (part.usable.empty()) continue;  // braid-node refuses that by name (host_cores.h)
+    Placement placed = Placer(part, taken, processors.empty() ? confined : bound).place(group);
+    std::set<unsigned> numbers;
+    for (const PlacedCluster& c : placed.clusters) {
+      numbers.insert(c.proxies.begin(), c.proxies.end());
+      numbers.insert(c.nodes.begin(), c.nodes.end());
+    }
+    for (const Processor& p : part.usable) {
+      if (numbers.contains(p.number)) bound.insert(p.core);
+      confined.insert(p.core);
+    }
+    std::move(placed.clusters.begin(), placed.clusters.end(), std::back_inserter(all.clusters));
+    if (!placed.why_not.empty()) all.why_not += (all.why_not.empty() ? "" : "\n") + placed.why_not;
+  }
+  return all;
 }
 
 std::string draw(const HostProcessors& host, const Placement& placement, const std::set<unsigned>& taken) {

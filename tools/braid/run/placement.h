@@ -31,6 +31,7 @@ struct ClusterNeeds {
   unsigned cluster;
   unsigned proxies, nodes;
   std::vector<std::string> interfaces{};  // proxy i uses interface i modulo their number; empty names: none
+  std::vector<unsigned> processors{};     // that alone it may use, ascending; empty: all
 };
 
 struct PlacedCluster {
@@ -41,10 +42,11 @@ struct PlacedCluster {
 
 struct Placement {
   std::vector<PlacedCluster> clusters;  // of the needs; empty: nothing is bound
-  std::string why_not;                  // with numbers and cure; empty: all is bound
+  std::string why_not;                  // with numbers and cure, in lines; empty: all is bound
 };
 
-// `taken`: cores that other runs have.
+// `taken`: cores that other runs have. Clusters with the same `processors` are placed or left together, those with the fewest
+// first; those that may use all get what no other is confined to.
 Placement place(const HostProcessors& host, std::span<const ClusterNeeds> clusters,
                 const std::set<unsigned>& taken);
 

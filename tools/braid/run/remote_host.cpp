@@ -50,12 +50,14 @@ RecordedEnd end_from(const Message& message, Instant now) {
   return end;
 }
 
-Result<Message> begin_message(const RunOptions& options, const std::string& run,
+Result<Message> begin_message(const RunOptions& options, const std::string& run, const Host& host,
                               std::span<const proxy::NodeConfig> plans,
                               const std::vector<PlacedCluster>* placed) {
   Message message = {{"do", "begin"},
                      {"version", kVersion},
                      {"run", run},
+                     {"host", host.name},
+                     {"cores", host.cores},
                      {"configuration", settings::json_of(options.config).dump()},
                      {"plans", Message::array()},
                      {"application", options.application},
@@ -85,7 +87,7 @@ RemoteHost::RemoteHost(ChildProcesses& children, const RunOptions& options, cons
     : children_(children),
       host_(host),
       command_(std::move(command)),
-      begin_(begin_message(options, run, plans, placed)),
+      begin_(begin_message(options, run, host, plans, placed)),
       program_(options.sent_program),
       labels_(options.labels) {
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) clusters_[k];

@@ -15,6 +15,7 @@
 #include "tools/braid/doctor/consulted_host.h"
 #include "tools/braid/doctor/host_side.h"
 #include "tools/braid/process/process.h"
+#include "tools/braid/run/host_cores.h"
 #include "tools/braid/run/place_here.h"
 #include "tools/braid/run/plan.h"
 
@@ -28,10 +29,17 @@ constexpr Duration kAnswer = 60_s;
 // Names what would have a name of its own in a run.
 constexpr const char* kRun = "plan";
 
-void print_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans) {
-  const Result<std::string> drawing = draw_here(config, plans);
+void print_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
+                std::span<const Host> hosts) {
+  std::string cores;
+  for (const Host& host : hosts) {
+    const Result<std::string> line = describe_cores(host.cores);
+    if (!line) refuse(kLostDaemonStatus, fmt::format("host {}: {}", host.name, line.error().text));
+    if (!line->empty()) cores += fmt::format("host {}: {}", host.name, *line);
+  }
+  const Result<std::string> drawing = draw_here(config, plans, hosts);
   if (!drawing) refuse(kLostDaemonStatus, drawing.error().text);
-  fmt::print("{}", *drawing);
+  fmt::print("{}{}", *drawing, cores);
 }
 
 }  // namespace
@@ -42,7 +50,7 @@ int show_plan(const RunOptions& options) {
                                                    ? plan_nodes(options.config, kRun, usable_cores())
                                                    : plan_nodes_of_hosts(options.config, kRun, hosts);
   if (hosts.empty() || are_this_machine(hosts)) {
-    print_here(options.config, plans);
+    print_here(options.config, plans, hosts);
     return 0;
   }
   std::list<ConsultedHost> asked;
@@ -50,7 +58,9 @@ int show_plan(const RunOptions& options) {
     Result<ConsultedHost> talk = ConsultedHost::start(
         options.launcher->command(host, {options.agent, "--plan"}), options.launcher->inherited(host));
     if (!talk) refuse(kLostDaemonStatus, fmt::format("host {}: {}", host.name, talk.error().text));
-    Json question = {{"configuration", settings::json_of(options.config).dump()}, {"plans", Json::array()}};
+    Json question = {{"configuration", settings::json_of(options.config).dump()},
+                     {"plans", Json::array()},
+                     {"cores", host.cores}};
     for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k)
       question["plans"].push_back(proxy::to_json(plans[k]));
     asked.push_back(std::move(talk).value());
@@ -83,9 +93,14 @@ int serve_plan() {
       if (!plan) refuse(kConfigStatus, plan.error().text);
       plans.push_back(std::move(*plan));
     }
+    const auto cores = question.at("cores").get<std::vector<unsigned>>();
+    const Result<std::string> described = describe_cores(cores);
+    if (!described) refuse(kLostDaemonStatus, described.error().text);
+    if (const Result<std::string> kept = keep_to_cores(cores); !kept)
+      refuse(kLostDaemonStatus, kept.error().text);
     const Result<std::string> drawing = draw_here(*config, plans);
     if (!drawing) refuse(kLostDaemonStatus, drawing.error().text);
-    fmt::print("\n{}{}\n", kDoctorMark, Json({{"drawing", *drawing}}).dump());
+    fmt::print("\n{}{}\n", kDoctorMark, Json({{"drawing", *drawing + *described}}).dump());
     return 0;
   } catch (const Json::exception& problem) {
     refuse(kUsageStatus,

@@ -119,7 +119,7 @@ class Supervisor {
 
   // Of all clusters, on this machine.
   std::vector<PlacedCluster> place(std::span<const proxy::NodeConfig> plans) {
-    Placement placement = place_here(config_, plans, claims_);
+    Placement placement = place_here(config_, plans, claims_, options_.hosts);
     if (!placement.why_not.empty() && !options_.is_quiet) children_.output().report(placement.why_not);
     return std::move(placement.clusters);
   }
