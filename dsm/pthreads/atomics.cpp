@@ -145,9 +145,6 @@ void copy_under_guard(const volatile void* guarded, void* to, const void* from, 
 
 namespace p = braid::dsm::pthreads;
 
-__extension__ typedef unsigned __int128
-    Uint128;  // NOLINT(modernize-use-using): __extension__ stands before a declaration only
-
 // The names are those that the compiler calls, of which it has declarations of its own.
 #define BRAID_NAMED(name) __asm__(name)
 

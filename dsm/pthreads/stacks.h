@@ -13,8 +13,8 @@
 
 namespace braid::dsm::pthreads {
 
-__extension__ typedef unsigned __int128
-    Uint128;  // NOLINT(modernize-use-using): __extension__ stands before declarations alone
+// __extension__ stands before declarations alone, and `using` is none.
+__extension__ typedef unsigned __int128 Uint128;  // NOLINT(modernize-use-using)
 
 // The calling thread's stack in shared memory; empty: it runs on the system's, as the runtime's own threads do.
 struct SharedStack {

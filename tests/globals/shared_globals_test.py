@@ -112,7 +112,7 @@ int main(void) {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 long counter[2] __attribute__((section("counters"))) = {40, 60};
 static long zeros __attribute__((section(".noinit")));
-static long apart __attribute__((section("far.away"), aligned(65536))) = 5;
+static long apart __attribute__((section("far-away"), aligned(65536))) = 5;
 extern long __start_counters[], __stop_counters[];
 static void* work(void* at) {
   pthread_mutex_lock(&lock);
