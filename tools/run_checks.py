@@ -8,7 +8,7 @@ skipped. Each test of ctest counts as one, each check and each build as one. Exi
 
 While a preset is tested, the next ones are built with what the tests leave of the processors: most tests that start processes
 wait more than they compute. What runs in a sanitizer's build is chosen by labels (tests/CMakeLists.txt): all but
-`no-asan`, only `threads`. A test labelled `live` runs alone. Of the others, those of one GoogleTest program run in one process of it
+`no-asan`, only `threads`. A test labelled `live` runs alone. Of the others, those of one GoogleTest program run in one process of it, or a few for a long one
 (not in ThreadSanitizer's build), because to start a process takes longer than most of them; ctest starts one for each test. Each test runs once, where it notices
 most: those of the command `braid` and of processes in the release build, the others in AddressSanitizer's. With --full both have all.
 
@@ -101,7 +101,10 @@ FUZZ_OPTIONS = {"ASAN_OPTIONS": "detect_stack_use_after_return=0:strict_string_c
 PLAIN_SIGNALS = ["env", "--default-signal"]
 
 # GoogleTest programs whose few tests take long: they begin, so that nobody waits for them at the end.
-FIRST_PROGRAMS = ("world_test",)
+FIRST_PROGRAMS = ("world_test", "node_test")
+
+# GoogleTest programs that would be the last to end by far: their tests are divided among so many processes.
+SHARDS_OF = {"node_test": 4}
 
 # How long all tests of a GoogleTest program may take together.
 LONGEST_PROGRAM_SECONDS = 1800
@@ -361,26 +364,38 @@ class Run:
         return {program: counts[program] for program in chosen if program not in others}
 
     def googletest(self, preset, programs):
-        """Runs each program once, with all its tests. One that does not reach its end is one failure more."""
+        """Runs each program once, with all its tests, or in parts at once (SHARDS_OF). One that does not reach its end is one failure more."""
         if not programs:
             return
         print(f"\n=== test {preset}: {len(programs)} GoogleTest programs with {sum(programs.values())} tests", flush=True)
         start = time.monotonic()
+        parts = [(program, shard) for program in programs for shard in range(SHARDS_OF.get(program.name, 1))]
+        counts, bad_ends = collections.Counter(), {}
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(int(self.jobs)) as pool:
-            results = {program: pathlib.Path(folder) / f"{program.name}.xml" for program in programs}
-            for program, (status, output, seconds) in zip(programs, pool.map(
-                    lambda program: self.googletest_one(
-                        [*PLAIN_SIGNALS, str(program), f"--gtest_output=xml:{results[program]}"], self.root / "build" / preset),
-                    programs)):
+            results = {(program, shard): pathlib.Path(folder) / f"{program.name}.{shard}.xml" for program, shard in parts}
+            for (program, shard), (status, output, seconds) in zip(parts, pool.map(
+                    lambda part: self.googletest_one(
+                        [*PLAIN_SIGNALS, f"GTEST_TOTAL_SHARDS={SHARDS_OF.get(part[0].name, 1)}", f"GTEST_SHARD_INDEX={part[1]}",
+                         str(part[0]), f"--gtest_output=xml:{results[part]}"], self.root / "build" / preset),
+                    parts)):
                 name = f"{preset}: {program.name}"
                 print(f"{program.name}: status {status}, {seconds:.1f} s", flush=True)
                 failed_before = len(self.tally.failed)
-                count = self.tally.add_googletest(name, results[program].read_text()) if results[program].is_file() else 0
-                if count < programs[program] or (status != 0 and len(self.tally.failed) == failed_before):
-                    self.tally.add(f"{name} ended with status {status} after {count} of {programs[program]} tests", False)
-                    self.tally.output[self.tally.failed[-1]] = output
-                if len(self.tally.failed) > failed_before:
+                result = results[program, shard]
+                counts[program] += self.tally.add_googletest(name, result.read_text()) if result.is_file() else 0
+                has_failed = len(self.tally.failed) > failed_before
+                if status != 0 or has_failed:
                     print(output, flush=True)
+                if status != 0 and not has_failed:
+                    bad_ends.setdefault(program, (status, output))
+                if shard + 1 < SHARDS_OF.get(program.name, 1):
+                    continue
+                if counts[program] < programs[program]:
+                    bad_ends.setdefault(program, (status, output))
+                if program in bad_ends:
+                    status, output = bad_ends[program]
+                    self.tally.add(f"{name} ended with status {status} after {counts[program]} of {programs[program]} tests", False)
+                    self.tally.output[self.tally.failed[-1]] = output
         self.times.append((f"test {preset}, GoogleTest programs", time.monotonic() - start))
 
     def googletest_one(self, words, folder):

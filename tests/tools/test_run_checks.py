@@ -230,6 +230,27 @@ class RunChecks(tree.TreeTest):
         self.assert_closes(result, 1, f"{self.ALL + 2} passed, 4 failed")
         self.assertIn("unit ended with status 134 after 1 of 2 tests", result.stdout)
 
+    def long_program(self, status=0):
+        """node_test, one of SHARDS_OF: its first part has a test, its second another, and its third ends with that status."""
+        self.write("node_test", f"""#!/bin/sh
+results=${{1#--gtest_output=xml:}}
+case $GTEST_SHARD_INDEX/$GTEST_TOTAL_SHARDS in
+  0/4) cases='{PASSED}' ;;
+  1/4) cases='{PASSED.replace("one", "two")}' ;;
+esac
+[ "$results" = "$1" ] || echo "<testsuites><testsuite>$cases</testsuite></testsuites>" >"$results"
+[ "$GTEST_SHARD_INDEX" != 2 ] || exit {status}
+""", mode=0o755)
+        return self.check(GOOGLETEST.replace("unit", "node_test"))
+
+    def test_a_long_program_runs_in_parts(self):
+        self.assert_closes(self.long_program(), 0, f"{self.ALL + 6} passed, 0 failed")
+
+    def test_a_part_of_a_long_program_that_dies_fails_the_run(self):
+        result = self.long_program(status=134)
+        self.assert_closes(result, 1, f"{self.ALL + 6} passed, 2 failed")
+        self.assertIn("node_test ended with status 134 after 2 of 2 tests", result.stdout)
+
     def test_the_tests_of_a_program_that_must_run_alone_have_processes_of_their_own(self):
         self.write("unit", UNIT.format(root=self.root, cases="", status=0), mode=0o755)
         result = self.check(GOOGLETEST, "set_tests_properties(unit.A.two PROPERTIES RUN_SERIAL TRUE)\n")
