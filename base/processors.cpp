@@ -7,6 +7,16 @@
 #include <set>
 
 namespace braid {
+namespace {
+
+// Reads the number of a processor, which ends at `at` then. False: there is none.
+bool take_number(const char*& at, const char* end, unsigned& number) {
+  const std::from_chars_result read = std::from_chars(at, end, number);
+  at = read.ptr;
+  return read.ec == std::errc() && number < kMaxProcessors;
+}
+
+}  // namespace
 
 std::optional<std::vector<unsigned>> parse_processors(std::string_view text) {
   std::vector<unsigned> all;
@@ -14,10 +24,8 @@ std::optional<std::vector<unsigned>> parse_processors(std::string_view text) {
   const char* const end = at + text.size();
   while (at != end) {
     unsigned number = 0;
-    const std::from_chars_result read = std::from_chars(at, end, number);
-    if (read.ec != std::errc() || number >= kMaxProcessors) return {};
+    if (!take_number(at, end, number)) return {};
     all.push_back(number);
-    at = read.ptr;
     if (at == end) break;
     if (*at++ != ',' || at == end) return {};
   }
@@ -37,16 +45,11 @@ std::optional<std::vector<unsigned>> parse_processor_set(std::string_view text) 
   std::set<unsigned> all;
   const char* at = text.data();
   const char* const end = at + text.size();
-  const auto take_number = [&](unsigned& number) {
-    const std::from_chars_result read = std::from_chars(at, end, number);
-    at = read.ptr;
-    return read.ec == std::errc() && number < kMaxProcessors;
-  };
   for (;;) {
     unsigned first = 0;
-    if (!take_number(first)) return {};
+    if (!take_number(at, end, first)) return {};
     unsigned last = first;
-    if (at != end && *at == '-' && (++at, !take_number(last) || last < first)) return {};
+    if (at != end && *at == '-' && (++at, !take_number(at, end, last) || last < first)) return {};
     for (unsigned number = first; number <= last; ++number) all.insert(number);
     if (at == end) return std::vector(all.begin(), all.end());
     if (*at++ != ',') return {};

@@ -369,26 +369,28 @@ class Run:
             return
         print(f"\n=== test {preset}: {len(programs)} GoogleTest programs with {sum(programs.values())} tests", flush=True)
         start = time.monotonic()
-        parts = [(program, shard) for program in programs for shard in range(SHARDS_OF.get(program.name, 1))]
+        parts = [(program, shard, shards) for program in programs for shards in [SHARDS_OF.get(program.name, 1)] for shard in range(shards)]
         counts, bad_ends = collections.Counter(), {}
         with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(int(self.jobs)) as pool:
-            results = {(program, shard): pathlib.Path(folder) / f"{program.name}.{shard}.xml" for program, shard in parts}
-            for (program, shard), (status, output, seconds) in zip(parts, pool.map(
-                    lambda part: self.googletest_one(
-                        [*PLAIN_SIGNALS, f"GTEST_TOTAL_SHARDS={SHARDS_OF.get(part[0].name, 1)}", f"GTEST_SHARD_INDEX={part[1]}",
-                         str(part[0]), f"--gtest_output=xml:{results[part]}"], self.root / "build" / preset),
-                    parts)):
+            def result_of(program, shard):
+                return pathlib.Path(folder) / f"{program.name}.{shard}.xml"
+
+            def run_part(program, shard, shards):
+                return self.googletest_one([*PLAIN_SIGNALS, f"GTEST_TOTAL_SHARDS={shards}", f"GTEST_SHARD_INDEX={shard}", str(program),
+                                            f"--gtest_output=xml:{result_of(program, shard)}"], self.root / "build" / preset)
+
+            for (program, shard, shards), (status, output, seconds) in zip(parts, pool.map(lambda part: run_part(*part), parts)):
                 name = f"{preset}: {program.name}"
                 print(f"{program.name}: status {status}, {seconds:.1f} s", flush=True)
                 failed_before = len(self.tally.failed)
-                result = results[program, shard]
+                result = result_of(program, shard)
                 counts[program] += self.tally.add_googletest(name, result.read_text()) if result.is_file() else 0
                 has_failed = len(self.tally.failed) > failed_before
                 if status != 0 or has_failed:
                     print(output, flush=True)
                 if status != 0 and not has_failed:
                     bad_ends.setdefault(program, (status, output))
-                if shard + 1 < SHARDS_OF.get(program.name, 1):
+                if shard + 1 < shards:
                     continue
                 if counts[program] < programs[program]:
                     bad_ends.setdefault(program, (status, output))

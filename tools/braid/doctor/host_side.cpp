@@ -94,7 +94,7 @@ class HostSide {
     say({{"version", kVersion}, {"findings", findings}, {"ports", ports}, {"refused", refused}});
   }
 
-  // What else counts processors then counts these.
+  // Confines this process, so that what is counted afterwards is counted of these cores.
   static std::vector<Finding> examine_cores(std::span<const unsigned> named) {
     if (named.empty()) return {};
     const Result<std::string> kept = keep_to_cores(named);

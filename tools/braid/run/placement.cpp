@@ -202,7 +202,7 @@ std::vector<std::vector<ClusterNeeds>> groups_of(std::span<const ClusterNeeds> c
   return groups;
 }
 
-// What is left of the host for a group, when the threads of others have `placed` processors.
+// The processors of the host that a group may use (empty: all), and the quota without that of `placed` threads of other groups.
 HostProcessors part_of(const HostProcessors& host, const std::vector<unsigned>& processors, double placed) {
   HostProcessors part = host;
   std::erase_if(part.usable, [&](const Processor& p) {
