@@ -30,7 +30,7 @@ bool Copies::fault(std::uint16_t node) {
   if (p.access == Access::kNone) {  // no copy, or an invalid one whose changes must reach the home first
     if (p.fetch == Fetch::kNone) ++nodes_[node].counts.fetches;
     want_fetch(page);
-    if (n.wanted == Access::kRead) fetch_ahead(node, page);
+    fetch_ahead(node, page);
     return wait_for(node, Wait::kFetch);
   }
   if (p.content == Content::kDirty) {
@@ -100,12 +100,14 @@ void Copies::ask_home(std::uint32_t page, std::uint32_t begins_run) {
   outbox_.push(table_.home(page), {.kind = Kind::kPageRequest, .id = page, .number = begins_run});
 }
 
-// PG-25: the node missed `page`. If it reads pages a stride apart, the next ones are fetched ahead, more at
+// PG-25: the node missed `page`. If it reads or writes pages a stride apart, the next ones are fetched ahead, more at
 // a time during a longer scan.
 void Copies::fetch_ahead(std::uint16_t node, std::uint32_t page) {
   if (config_.fetch_ahead == 0) return;
-  Scan& scan = nodes_[node].scan;
-  std::uint32_t wanted = scan.missed(page, config_.fetch_ahead, config_.scan_ahead);
+  const Access access = nodes_[node].wanted;
+  Scan& scan = nodes_[node].scans.of(access);
+  std::uint32_t wanted = scan.missed(page, config_.fetch_ahead, config_.scan_ahead,
+                                     access == Access::kWrite ? Scan::kPartOfWrites : 0);
   std::uint32_t begins_run =
       kBeginsRun;  // PG-28: the page that the node waits for does not wait for the others
   for (; wanted > 0 && room_ahead(); --wanted, scan.advance()) {

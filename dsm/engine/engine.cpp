@@ -243,7 +243,7 @@ struct Engine::State {
     return nodes[node];
   }
 
-  // Since the node's scan was used last.
+  // Since the node's scans were used last.
   bool took_open_lock(std::uint16_t node) const { return taken.of(node) != nodes[node].taken_before; }
 
   const EngineConfig config;
@@ -280,7 +280,7 @@ bool Engine::fault(std::uint16_t node, PageId page, Access wanted) {
   ++(wanted == Access::kWrite ? n.counts.write_faults : n.counts.read_faults);
   if (state_->took_open_lock(node)) {
     n.taken_before = state_->taken.of(node);
-    n.scan.end();  // PG-25
+    n.scans.end();  // PG-25
   }
   if (state_->pages.fault(node, page, wanted)) return true;
   state_->run_local_work();
@@ -294,7 +294,7 @@ void Engine::prefetch(PageId first, std::uint32_t count) {
 
 bool Engine::lock(std::uint16_t node, LockId lock) {
   ComputeNode& n = state_->idle_node(node);
-  n.scan.end();  // PG-25
+  n.scans.end();  // PG-25
   ++n.counts.lock_calls;
   if (state_->locks.lock(node, lock)) return true;
   state_->run_local_work();
@@ -315,7 +315,7 @@ bool Engine::free_open_lock(std::uint16_t node, LockId lock) {
 
 bool Engine::try_lock(std::uint16_t node, LockId lock) {
   ComputeNode& n = state_->idle_node(node);
-  n.scan.end();  // PG-25
+  n.scans.end();  // PG-25
   ++n.counts.lock_calls;
   if (state_->locks.try_lock(node, lock)) return true;
   state_->run_local_work();
@@ -336,7 +336,7 @@ bool Engine::unlock(std::uint16_t node, LockId lock) {
 
 bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction, std::uint64_t value) {
   ComputeNode& n = state_->idle_node(node);
-  n.scan.end();  // PG-25
+  n.scans.end();  // PG-25
   ++n.counts.barriers;
   state_->barriers.arrive(node, barrier, reduction, value);
   state_->run_local_work();
@@ -345,7 +345,7 @@ bool Engine::barrier(std::uint16_t node, BarrierId barrier, Reduction reduction,
 
 bool Engine::sync(std::uint16_t node, const SyncCall& call) {
   ComputeNode& n = state_->idle_node(node);
-  n.scan.end();  // PG-25
+  n.scans.end();  // PG-25
   ++n.counts.sync_calls;
   state_->sync.begin(node, call);
   state_->run_local_work();
@@ -515,9 +515,9 @@ void Engine::describe(StateSink& sink) const {
   for (std::uint16_t i = 0; i < s.nodes.size(); ++i) {
     const ComputeNode& n = s.nodes[i];
     sink.value(static_cast<std::uint64_t>(n.wait));
-    Scan scan = n.scan;
-    if (s.took_open_lock(i)) scan.end();
-    scan.describe(sink);
+    Scans scans = n.scans;
+    if (s.took_open_lock(i)) scans.end();
+    scans.describe(sink);
     if (n.wait == Wait::kFetch || n.wait == Wait::kTwin) sink.values(n.wanted, n.page.value());
     if (n.wait == Wait::kLock || n.wait == Wait::kBarrier || n.wait == Wait::kRelease) sink.value(n.sync);
     if (n.wait == Wait::kLock) sink.value(n.trying);

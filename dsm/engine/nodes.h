@@ -37,8 +37,8 @@ struct ComputeNode {
   bool call_registered = false;            // kSync, a wait for a condition: it is in the queue
   bool call_answered = false;              // kSync: the result is here
   std::uint64_t result = 0;                // of the last barrier, sync, allocation or try for a lock
-  Scan scan;
-  std::uint64_t taken_before = 0;  // TakenLocks when the scan was used last
+  Scans scans;
+  std::uint64_t taken_before = 0;  // TakenLocks when the scans were used last
   NodeCounts counts;
 };
 

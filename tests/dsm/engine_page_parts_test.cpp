@@ -145,6 +145,31 @@ TEST(Scan, RequestsYetMoreWhenItIsLong) {  // PG-25
   EXPECT_EQ(sizes(20, 0), Sizes(20, 4));
 }
 
+TEST(Scan, OfWritesRequestsAQuarterOfThePagesThatItPassed) {  // PG-25
+  Scan scan;
+  std::vector<std::size_t> sizes;
+  std::uint32_t page = 0;
+  for (int miss = 0; miss < 12; ++miss) {
+    std::uint32_t count = scan.missed(page, 8, 0, Scan::kPartOfWrites);
+    sizes.push_back(count);
+    for (; count > 0; --count) scan.advance();
+    page = static_cast<std::uint32_t>(scan.next());
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{0, 0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 7}));
+}
+
+TEST(Scans, ReadsAndWritesAreToldApart) {  // PG-25
+  Scans scans;
+  for (std::uint32_t page = 0; page < 2; ++page) {
+    EXPECT_EQ(ask(scans.of(Access::kWrite), 1000 + 3 * page), Numbers({}));
+    EXPECT_EQ(ask(scans.of(Access::kRead), page), page == 0 ? Numbers({}) : Numbers({2, 3}));
+  }
+  EXPECT_EQ(ask(scans.of(Access::kWrite), 1006), Numbers({1009, 1012}));
+  scans.end();
+  EXPECT_EQ(ask(scans.of(Access::kRead), 4), Numbers({}));
+  EXPECT_EQ(ask(scans.of(Access::kWrite), 1015), Numbers({}));
+}
+
 TEST(Scan, FindsAnyStrideByThreeMisses) {  // PG-25
   for (const std::int64_t stride : {2, 5, 64, -1, -7}) {
     Scan scan;

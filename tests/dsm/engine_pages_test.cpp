@@ -842,6 +842,19 @@ TEST_F(FetchAhead, PagesAreFoundDownwardsToTheFirst) {  // PG-25
   EXPECT_TRUE(m.quiet());
 }
 
+TEST_F(FetchAhead, SequentialWritesFindTheNextPages) {  // PG-25
+  for (std::size_t p = 0; p < 32; ++p) {  // by turns with reads in the other direction, as when a node copies
+    EXPECT_EQ(m.read(1, (63 - p) * kPageBytes), 0);
+    m.write(1, p * kPageBytes, static_cast<std::uint8_t>(p + 1));
+  }
+  // Reads miss 63, 62, 61, 58, 53, 44 and 35, which brings 29 to 31, too; writes 0 to 4, 6, 8, 11, 14, 18 and 23.
+  EXPECT_EQ(fetches(), 7u + 11u);
+  EXPECT_EQ(counts(1).fetched_ahead, 64u - 18);
+  pass(1, 2, 0);
+  for (std::size_t p = 0; p < 32; ++p) EXPECT_EQ(m.read(2, p * kPageBytes), p + 1);
+  EXPECT_TRUE(m.quiet());
+}
+
 EngineConfig fetching_further_ahead() {
   EngineConfig c = fetching_ahead(2);
   c.scan_ahead = 8;
