@@ -170,7 +170,7 @@ struct EngineConfig {
   // rounds, while no node accessed it at its home; 0: never. With two, the first round
   // closes the page at its home to detect whether it is used there. Local, not shared.
   std::uint32_t migrate_after = 2;
-  // For each node, the pages that are fetched before a node that reads consecutive pages
+  // For each node, the pages that are fetched before a node that reads or writes pages a constant stride apart
   // needs them; 0: none. While a round trip brings fewer pages than that, more would help.
   std::uint32_t fetch_ahead = 32;
   // The same once a node has read many pages in order (Scan::kLong), where that is more. Nothing without fetch_ahead.
