@@ -85,7 +85,8 @@ constexpr Setting kSettings[] = {
     constant<&E::fetch_ahead>(
         {.name = "fetch_ahead",
          .unit = "pages",
-         .help = "pages that a node which reads or writes pages a constant stride apart fetches ahead; 0: none",
+         .help =
+             "pages that a node which reads or writes pages a constant stride apart fetches ahead; 0: none",
          .reason =
              "32: as many as a round trip brings. mgs 0 (assumed): a page is fetched when a node faults",
          .most = 1024}),
