@@ -46,6 +46,10 @@ TEST(Costs, OneWriterOrNoneIsSharedByReaders) {
   EXPECT_EQ(sharing_of({page("[0, 2040]")}), Sharing::kOneCluster);
 }
 
+std::string advice_of(const std::vector<Json>& clusters) {
+  return advice(costs_of(clusters), clusters, Duration::ms(1000));
+}
+
 // Each cluster tells of some pages of many: one that is among those of one cluster only may be another's, too.
 TEST(Costs, PageOfOneClusterIsNotKnownToBeItsOwnWhileAnotherHasMoreThanItTells) {
   const auto cluster = [](std::initializer_list<unsigned> pages, bool full) {
@@ -69,9 +73,11 @@ TEST(Costs, PageOfOneClusterIsNotKnownToBeItsOwnWhileAnotherHasMoreThanItTells) 
   EXPECT_EQ(sharing({cluster({1, 2, 3}, true), cluster({3, 4, 5}, true)}), Sharing::kSamePlaces)
       << "the page of which it is known speaks for the others";
   const std::vector<Json> unknown = {cluster({1}, true), cluster({2}, true)};
-  EXPECT_THAT(
-      advice(costs_of(unknown), unknown, Duration::ms(1000)),
-      AllOf(HasSubstr("use fewer pages of the memory of f() at f.cpp:2"), HasSubstr("a smaller input")));
+  EXPECT_THAT(advice_of(unknown), AllOf(HasSubstr("use fewer pages of the memory of f() at f.cpp:2"),
+                                        HasSubstr("(--page-bytes 16384)"), HasSubstr("a smaller input")));
+  std::vector<Json> long_pages = unknown;
+  for (Json& of : long_pages) of["page_bytes"] = 16384;
+  EXPECT_THAT(advice_of(long_pages), Not(HasSubstr("--page-bytes")));
 }
 
 TEST(Costs, PagesOfOnePlaceAreAddedAndTheCostliestComesFirst) {
@@ -135,10 +141,6 @@ TEST(Costs, LockAtAnAddressIsNamedByWhatItLiesIn) {
   EXPECT_EQ(costs_of({{known}}).locks.at(0).name, "the lock at 0x40");
 }
 
-std::string advice_of(const std::vector<Json>& clusters) {
-  return advice(costs_of(clusters), clusters, Duration::ms(1000));
-}
-
 TEST(Costs, AdviceNamesTheMemoryThatCostsMost) {
   EXPECT_THAT(advice_of({page("[0, 2040]"), page("[2048, 4088]")}),
               AllOf(HasSubstr("40 % of the time in page faults"), HasSubstr("whole pages"),
@@ -152,6 +154,25 @@ TEST(Costs, AdviceNamesTheLockThatCostsMost) {
   EXPECT_THAT(advice_of({Json::parse(
                   R"({"nodes": [{"locks_ns": 500000000}], "costly_locks": [{"lock": 12, "locks_ns": 9}]})")}),
               AllOf(HasSubstr("50 % of the time waiting for locks"), HasSubstr("lock 12:")));
+}
+
+TEST(Costs, NodesThatWaitForOthersToComputeAreLeftOut) {
+  // Two threads that compute and call often, and one that joins them.
+  const std::vector<Json> clusters = {
+      Json::parse(
+          R"({"nodes": [{"syncs_ns": 200000000, "sync_calls": 100}, {"syncs_ns": 900000000, "sync_calls": 2}]})"),
+      Json::parse(R"({"nodes": [{"syncs_ns": 400000000, "sync_calls": 100}]})")};
+  EXPECT_THAT(advice_of(clusters), HasSubstr("30 % of the time in calls of words"));
+  const std::vector<Json> computes = {Json::parse(
+      R"({"nodes": [{"syncs_ns": 1000000, "sync_calls": 100}, {"syncs_ns": 900000000, "sync_calls": 2}]})")};
+  EXPECT_THAT(advice_of(computes), IsEmpty());
+}
+
+TEST(Costs, LongCallsOfANodeThatFaultsAreNotCounted) {
+  Json cluster = page("[0, 8]");
+  cluster["nodes"][0]["syncs_ns"] = 500'000'000;
+  cluster["nodes"][0]["sync_calls"] = 3;
+  EXPECT_THAT(advice_of({cluster}), HasSubstr("page faults"));
 }
 
 TEST(Costs, AdviceForALockOfTheRuntimeIsWhatTheProgramCanChange) {

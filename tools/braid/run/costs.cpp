@@ -162,7 +162,11 @@ std::vector<CostlyLock> locks_of(std::span<const Json> clusters) {
   return list;
 }
 
-// The waiting of all compute nodes, by kind.
+// A node whose calls of words, flags, semaphores and conditions take such a part of the run on average waits for what others
+// compute, as a thread that joins others does: fewer of these calls would not shorten it.
+constexpr double kLongCall = 0.05;
+
+// The waiting of compute nodes, by kind. Not of those that only wait for others to compute.
 struct Waiting {
   double faults = 0, locks = 0, barriers = 0, syncs = 0;
   unsigned nodes = 0;
@@ -172,15 +176,22 @@ struct Waiting {
   double sum() const { return faults + locks + barriers + syncs; }
 };
 
-Waiting waiting_of(std::span<const Json> clusters) {
+Waiting waiting_of(std::span<const Json> clusters, Duration run_time) {
+  const auto run = static_cast<double>(run_time.ns());
   Waiting sum;
   for (const Json& cluster : clusters) {
     for_each_object(cluster, "nodes", [&](const Json& node) {
       const std::uint64_t barriers = count_in(node, "barriers_ns");
-      sum.faults += static_cast<double>(count_in(node, "faults_ns"));
-      sum.locks += static_cast<double>(count_in(node, "locks_ns"));
+      const auto faults = static_cast<double>(count_in(node, "faults_ns"));
+      const auto locks = static_cast<double>(count_in(node, "locks_ns"));
+      const auto syncs = static_cast<double>(count_in(node, "syncs_ns"));
+      const auto calls = static_cast<double>(count_in(node, "sync_calls"));
+      const bool waits_long = calls > 0 && syncs > kLongCall * run * calls;
+      if (waits_long && faults + locks + static_cast<double>(barriers) < kLongCall * run) return;
+      sum.faults += faults;
+      sum.locks += locks;
       sum.barriers += static_cast<double>(barriers);
-      sum.syncs += static_cast<double>(count_in(node, "syncs_ns"));
+      if (!waits_long) sum.syncs += syncs;
       const std::pair<std::uint64_t, std::uint64_t> own(count_in(node, "node"), barriers);
       if (sum.nodes == 0 || own.second < sum.least.second) sum.least = own;
       if (sum.nodes == 0 || own.second >= sum.most.second) sum.most = own;
@@ -189,6 +200,9 @@ Waiting waiting_of(std::span<const Json> clusters) {
   }
   return sum;
 }
+
+// Pages of this length take fewer faults than shorter ones where a program uses neighbouring bytes together.
+constexpr std::uint64_t kLongerPageBytes = 16384;
 
 std::string advice_for(const CostlyMemory& memory, std::uint64_t page_bytes) {
   const std::string name = memory.place.empty() ? "one allocation" : memory.place;
@@ -211,9 +225,11 @@ std::string advice_for(const CostlyMemory& memory, std::uint64_t page_bytes) {
           page_bytes, name);
     case Sharing::kUnknown:
       return fmt::format(
-          "use fewer pages of the memory of {} in several clusters; how these share them a run with a smaller input tells: "
+          "use fewer pages of the memory of {} in several clusters{}; how these share them a run with a smaller input tells: "
           "there are more pages than reports hold",
-          name);
+          name,
+          page_bytes < kLongerPageBytes ? fmt::format(", or longer ones (--page-bytes {})", kLongerPageBytes)
+                                        : "");
   }
   return {};
 }
@@ -304,7 +320,7 @@ Json json_of(const RunCosts& costs) {
 }
 
 std::string advice(const RunCosts& costs, std::span<const Json> clusters, Duration run_time) {
-  const Waiting waiting = waiting_of(clusters);
+  const Waiting waiting = waiting_of(clusters, run_time);
   const double all = static_cast<double>(run_time.ns()) * waiting.nodes;
   if (all <= 0 || waiting.sum() < 0.1 * all) return {};
   const auto percent = [&](double ns) { return fmt::format("{:.0f} %", 100 * ns / all); };
