@@ -336,6 +336,27 @@ class WrongUse(HostsTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertIn("[127.0.0.1] welcome to this host", run.stderr)
 
+    def test_what_is_said_instead_of_an_answer_is_shown(self):
+        for words, shown in (("echo 'no account'; exit 1", "[127.0.0.1] no account\nbraid: host 127.0.0.1 is lost"),
+                             ("echo one; printf two; exit 1", "[127.0.0.1] one\n[127.0.0.1] two\nbraid: "),
+                             ("echo 'a moment'; sleep 30", "[127.0.0.1] a moment\nbraid: after 1.0 s the braid-node of host 127.0.0.1 has not answered")):
+            with self.subTest(words):
+                self.expect_refusal(70, shown, "--hosts", "127.0.0.1", "--start-timeout", "1000", "--braid-node", self.script(words + "\n"))
+
+    def test_endless_words_before_the_answer_are_cut(self):
+        run = self.braid.run("--quiet", "--hosts", "127.0.0.1", "--start-timeout", "1000", "--braid-node", self.script("exec yes\n"), "true")
+        self.assertEqual(run.returncode, 70)
+        self.assertLess(len(run.stderr), 100_000)
+        self.assertIn("has not answered", run.stderr)
+
+    def test_what_is_said_again_is_not_shown(self):
+        # Among what a node is told is the run's secret.
+        node = self.script("echo 'before it'; cat\n")
+        run = self.braid.run("--quiet", "--hosts", "127.0.0.1,127.0.0.2", "--start-timeout", "1000", "--braid-node", node, "true")
+        self.assertEqual(run.returncode, 70)
+        lines = [line for line in run.stderr.splitlines() if not line.startswith("braid: ")]
+        self.assertEqual(sorted(lines), ["[127.0.0.1] before it", "[127.0.0.2] before it"])
+
     def test_a_node_that_answers_late_is_waited_for(self):
         # For a minute, and not for 4 s as later.
         node = self.script(f"sleep 6; exec {BIN}/braid-node\n")

@@ -1,5 +1,7 @@
 #include "tools/braid/run/messages.h"
 
+#include <algorithm>
+
 #include "tools/braid/process/forget.h"
 
 namespace braid::cli {
@@ -32,10 +34,15 @@ std::string_view bytes_of(const Message& value) {
 
 bool MessageReader::skip_to(std::string_view greeting, std::string& skipped) {
   const std::size_t at = text_.find(greeting);
-  if (at == std::string::npos) return false;
-  skipped = text_.substr(0, at);
-  text_.erase(0, at + greeting.size());
-  return true;
+  const bool has_come = at != std::string::npos;
+  std::size_t end = at;
+  if (!has_come) {
+    end = text_.size() - std::min(text_.size(), greeting.size() - 1);
+    while (!greeting.starts_with(std::string_view(text_).substr(end))) ++end;
+  }
+  skipped = text_.substr(0, end);
+  forget_front(text_, has_come ? end + greeting.size() : end);
+  return has_come;
 }
 
 std::optional<Message> MessageReader::next() {

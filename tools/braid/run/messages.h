@@ -50,8 +50,10 @@ std::string_view bytes_of(const Message& value);
 class MessageReader {
  public:
   void feed(std::string_view bytes) { text_.append(bytes); }
-  // Skips what comes before `greeting` and it. False: more must come. `skipped` gets what was skipped.
+  // Skips what comes before `greeting`, and it. False: more must come; only what may be its beginning is kept. `skipped` gets what was
+  // skipped.
   bool skip_to(std::string_view greeting, std::string& skipped);
+  bool is_empty() const { return begin_ == text_.size(); }
   // Nothing: more must come. Throws nlohmann::json::exception for what is no message.
   std::optional<Message> next();
 

@@ -13,7 +13,6 @@
 #include "base/system_error.h"
 #include "settings/views/json.h"
 #include "tools/braid/run/plan.h"
-#include "tools/braid/run/tree/first_words.h"
 #include "tools/braid/version.h"
 
 namespace braid::cli {
@@ -89,7 +88,8 @@ RemoteHost::RemoteHost(ChildProcesses& children, const RunOptions& options, cons
       command_(std::move(command)),
       begin_(begin_message(options, run, host, plans, placed)),
       program_(options.sent_program),
-      labels_(options.labels) {
+      labels_(options.labels),
+      first_words_(kAgentGreeting, host.name) {
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) clusters_[k];
 }
 
@@ -145,7 +145,7 @@ Result<void> RemoteHost::start_application(unsigned cluster, int input, const st
 
 void RemoteHost::signal(const RunProcess& process, int number, SignalTo to) {
   if (is_sending_program()) return give_up_start();
-  if (number == SIGKILL && !is_greeted_ && !is_lost_) {  // perhaps nothing of it ever was there
+  if (number == SIGKILL && !has_answered() && !is_lost_) {  // perhaps nothing of it ever was there
     give_up_start();
     close();
     return command_->kill();
@@ -218,12 +218,13 @@ void RemoteHost::look_for_life(Instant now) {
   if (!is_reading()) liveness_.on_inattention(now);
   // What carries its words is looked after by itself, and then named.
   if (liveness_.is_lost(now) && !command_->is_held_up(now))
-    lose(is_greeted_ ? text_of_silence() : text_of_no_answer());
+    lose(has_answered() ? text_of_silence() : text_of_no_answer());
 }
 
 void RemoteHost::lose(const std::string& why) {
   if (is_lost_) return;
   is_lost_ = true;
+  if (!has_answered()) first_words_.end(children_.output());
   begin_ = Message();
   inputs_.clear();
   living_.clear();
@@ -245,8 +246,9 @@ void RemoteHost::take_agents_end(const std::string& end) {
     close_by_ = Instant::never();
     return;
   }
-  lose(end +
-       (is_greeted_ ? "" : " before its braid-node had answered; its messages, if there are any, are above"));
+  lose(end + (has_answered()
+                  ? ""
+                  : " before its braid-node had answered; its messages, if there are any, are above"));
 }
 
 void RemoteHost::read_some(Instant now) {
@@ -254,7 +256,7 @@ void RemoteHost::read_some(Instant now) {
     if (is_lost_) continue;
     try {
       take_bytes(bytes);
-      if (is_greeted_) liveness_.on_word(now);
+      if (has_answered()) liveness_.on_word(now);
     } catch (const Message::exception& problem) {
       lose(fmt::format("what it said is no message of a braid-node: {}", problem.what()));
     }
@@ -263,8 +265,7 @@ void RemoteHost::read_some(Instant now) {
 
 void RemoteHost::take_bytes(std::string_view bytes) {
   reader_.feed(bytes);
-  if (!is_greeted_) is_greeted_ = take_greeting(reader_, kAgentGreeting, host_.name, children_.output());
-  if (!is_greeted_) return;
+  if (!first_words_.take(reader_, children_.output())) return;
   while (const std::optional<Message> message = reader_.next()) take(*message);
 }
 

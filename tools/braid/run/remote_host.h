@@ -19,6 +19,7 @@
 #include "tools/braid/run/placement.h"
 #include "tools/braid/run/run_host.h"
 #include "tools/braid/run/supervisor.h"
+#include "tools/braid/run/tree/first_words.h"
 #include "tools/braid/run/tree/host_command.h"
 
 namespace braid::cli {
@@ -44,7 +45,7 @@ class RemoteHost final : public RunHost {
   void turn(Instant now) override;
   bool take_end(const EndedChild& ended) override;
   std::vector<HostEvent> take_events() override { return std::exchange(events_, {}); }
-  bool has_answered() const override { return is_greeted_; }
+  bool has_answered() const override { return first_words_.are_over(); }
   bool is_sending_program() const override { return is_asked_for_ && begin_.ok() && !begin_->empty(); }
   std::vector<unsigned> late_clusters() const override;
   bool waits(unsigned cluster) const override;
@@ -98,8 +99,8 @@ class RemoteHost final : public RunHost {
   std::vector<HostEvent> events_;
 
   MessageReader reader_;
+  FirstWords first_words_;
   bool is_asked_for_ = false;
-  bool is_greeted_ = false;
   bool is_lost_ = false;
   bool is_closing_ = false;
   Liveness liveness_;

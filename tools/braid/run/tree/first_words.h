@@ -1,6 +1,7 @@
 // What everybody who waits for the words of a host does.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 
@@ -16,9 +17,28 @@ inline constexpr Duration kHostConnects = 60_s;
 // The same for Liveness::start().
 inline constexpr Duration kPatience = kHostConnects - Liveness::kLost;
 
-// Whether the greeting has come. What a login shell wrote before it is shown as the host's.
-bool take_greeting(MessageReader& reader, std::string_view greeting, const std::string& host,
-                   OutputRelay& output);
+// What a host says before its greeting, which begins with the end of a line: words of a login shell, or of the command that should have started its braid-node. Lines are shown
+// as the host's when they come.
+class FirstWords {
+ public:
+  FirstWords(std::string_view greeting, std::string host);
+
+  // Whether the greeting has come: what `reader` has after it are messages.
+  bool take(MessageReader& reader, OutputRelay& output);
+  bool are_over() const { return are_over_; }
+  // It does not come: what has come of a line is shown.
+  void end(OutputRelay& output);
+
+ private:
+  void show(std::string_view words, OutputRelay& output);
+
+  const std::string_view greeting_;
+  const std::string host_;
+  std::string line_;  // unfinished
+  std::size_t taken_bytes_ = 0;
+  bool is_text_ = true;  // what comes is shown
+  bool are_over_ = false;
+};
 
 // Of one that is taken for lost: after its greeting, and before.
 std::string text_of_silence();

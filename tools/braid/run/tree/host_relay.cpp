@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "tools/braid/run/tree/first_words.h"
 
 namespace braid::cli {
 namespace {
@@ -47,7 +46,10 @@ class HostRelay::Relayed final : public HostCommand {
 };
 
 HostRelay::HostRelay(ChildProcesses& children, std::string host, std::unique_ptr<HostCommand> own)
-    : children_(children), host_(std::move(host)), own_(std::move(own)) {}
+    : children_(children),
+      host_(std::move(host)),
+      own_(std::move(own)),
+      first_words_(kRelayGreeting, host_) {}
 
 std::unique_ptr<HostCommand> HostRelay::command(const std::string& host, std::vector<std::string> words) {
   branches_.push_back({.host = host, .words = std::move(words), .output = {}, .end = {}});
@@ -108,9 +110,9 @@ void HostRelay::look_for_life(Instant now) {
     heard_ = now;
     return;
   }
-  if (!is_greeted_) heard_ = now;
+  if (!first_words_.are_over()) heard_ = now;
   if (!liveness_.is_lost(now) || own_->is_held_up(now)) return;
-  lose(is_greeted_ ? text_of_silence() : text_of_no_answer());
+  lose(first_words_.are_over() ? text_of_silence() : text_of_no_answer());
 }
 
 // When all that it was asked for has ended it is not needed any more.
@@ -131,6 +133,7 @@ void HostRelay::close_unused(Instant now) {
 
 void HostRelay::lose(const std::string& why) {
   if (std::exchange(is_over_, true)) return;
+  if (!first_words_.are_over()) first_words_.end(children_.output());
   for (Branch& b : branches_) {
     if (b.end) continue;
     b.end = b.host == host_ ? why : fmt::format("its relay, host {}, is lost: {}", host_, why);
@@ -143,8 +146,7 @@ void HostRelay::read_some(Instant now) {
     if (is_over_) continue;
     try {
       reader_.feed(bytes);
-      if (!is_greeted_) is_greeted_ = take_greeting(reader_, kRelayGreeting, host_, children_.output());
-      if (!is_greeted_) continue;
+      if (!first_words_.take(reader_, children_.output())) continue;
       liveness_.on_word(now);
       heard_ = now;
       while (const std::optional<Message> message = reader_.next()) take(*message);

@@ -22,6 +22,7 @@
 #include "tools/braid/process/whole_lines.h"
 #include "tools/braid/run/liveness.h"
 #include "tools/braid/run/messages.h"
+#include "tools/braid/run/tree/first_words.h"
 #include "tools/braid/run/tree/host_command.h"
 
 namespace braid::cli {
@@ -70,8 +71,9 @@ class HostRelay {
   const std::unique_ptr<HostCommand> own_;
   std::vector<Branch> branches_;
   MessageReader reader_;
+  FirstWords first_words_;
   WholeLines errors_;
-  bool is_asked_for_ = false, is_greeted_ = false, is_closing_ = false, is_over_ = false;
+  bool is_asked_for_ = false, is_closing_ = false, is_over_ = false;
   Liveness liveness_;
   Instant heard_ = Instant::from_ns(0);
   Instant beat_at_ = Instant::from_ns(0);
