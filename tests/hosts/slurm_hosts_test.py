@@ -60,6 +60,44 @@ class SlurmHosts(unittest.TestCase):
                 self.assertIn("verified", run.stdout)
         self.expect_nothing_left()
 
+    def test_what_the_users_own_steps_want_changes_nothing(self):
+        # Each would have a run that hears nothing of its nodes, or a host's clusters on the cores of one task.
+        wishes = ("SLURM_LABELIO=1", "SLURM_STDINMODE=none", "SLURM_STDOUTMODE=none", "SLURM_STDERRMODE=none", "SLURM_EXACT=1",
+                  "SRUN_CPUS_PER_TASK=1", "SLURM_EXCLUSIVE=1", "SLURM_DISTRIBUTION=cyclic")
+        self.braid.before.extend(["--nodes=2", "--ntasks-per-node=2", "env", *wishes])
+        run = self.braid.run("--quiet", "--launcher", "slurm", "sh", "-c", "cat; grep Cpus_allowed_list /proc/self/status; echo heard >&2", input="x\n",
+                             env=self.network.environment)
+        self.assertEqual(run.returncode, 0, run.stderr)
+        self.assertIn("[c0] x\n", run.stdout)
+        self.assertEqual(run.stderr.count("heard"), 4, run.stderr)
+
+    def test_a_heterogeneous_job_is_named(self):
+        # Slurm takes half a minute to begin one.
+        run = Command(BIN).run("--launcher", "slurm", "true", env={**self.network.environment, "SLURM_HET_SIZE": "2"})
+        self.assertEqual(run.returncode, 64, run.stderr)
+        self.assertIn("this is a heterogeneous job, of 2 parts", run.stderr)
+
+    def test_named_hosts_have_slurms_addresses(self):
+        self.braid.before.extend(["--nodes=2", "--ntasks-per-node=1"])
+        run = self.braid.run("--quiet", "--hosts", "node1,node2", "hostname", env=self.network.environment)
+        self.assertEqual((run.returncode, sorted(run.stdout.splitlines())), (0, ["[c0] node1", "[c1] node2"]), run.stderr)
+
+    def test_a_run_on_one_host_of_several_says_so(self):
+        line = "this allocation has 2 hosts, and the run uses this one only: --launcher slurm takes all"
+        for nodes, options, is_said in ((2, (), True), (2, ("--launcher", "local"), False), (2, ("--quiet",), False), (1, (), False)):
+            with self.subTest((nodes, options)):
+                self.setUp()
+                self.braid.before.append(f"--nodes={nodes}")
+                run = self.braid.run(*options, "--compute", "1", "true", env=self.network.environment)
+                self.assertEqual(run.returncode, 0, run.stderr)
+                self.assertEqual(line in run.stderr, is_said, run.stderr)
+
+    def test_a_node_that_nobody_speaks_to_says_so(self):
+        run = subprocess.run([*self.network.before, "srun", "--quiet", "--nodes=1", f"{BIN}/braid-node"], env=self.network.environment,
+                             stdin=subprocess.DEVNULL, capture_output=True, text=True, errors="replace", check=False)
+        self.assertEqual(run.returncode, 64, run.stderr)
+        self.assertIn("its standard input ended before a word came", run.stderr)
+
     def test_input_output_and_status(self):
         run = self.run_in(["--nodes=2", "--ntasks-per-node=1"], "sh", "-c", "cat; hostname; exit 5", input="x\n" * 100_000)
         self.assertEqual(run.returncode, 5, run.stderr)

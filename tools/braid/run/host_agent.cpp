@@ -145,10 +145,17 @@ class Agent {
       if (n < 0 && (errno == EINTR || errno == EAGAIN)) return;
       if (n <= 0) {
         (void)from_run_.release();  // 0: it stays open, or another file would get its number
-        if (!is_closing_) end_by("the run has ended, or its connection", kLostDaemonStatus);
+        if (!is_closing_)
+          end_by(
+              has_heard_
+                  ? "the run has ended, or its connection"
+                  : "its standard input ended before a word came: 'braid run' and 'braid doctor' start braid-node and speak to it "
+                    "there. If one of them did, a start-up file of the login shell, or what started it, has taken their words",
+              has_heard_ ? kLostDaemonStatus : kUsageStatus);
         return;
       }
       liveness_.on_word(now);
+      has_heard_ = true;
       reader_.feed({bytes, static_cast<std::size_t>(n)});
       forget(bytes);
       try {
@@ -433,7 +440,7 @@ class Agent {
   std::unique_ptr<LocalHost> host_;  // after children_ and options_, which it uses
   std::set<unsigned> told_ready_;
   std::map<unsigned, Input> inputs_;
-  bool is_closing_ = false, is_over_ = false;
+  bool has_heard_ = false, is_closing_ = false, is_over_ = false;
   int status_ = 0;
   Liveness liveness_;
   Instant beat_at_ = Instant::from_ns(0);

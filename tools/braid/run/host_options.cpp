@@ -53,7 +53,8 @@ std::vector<Host> HostOptions::hosts(const Given& given, const std::string& list
   if (list.empty() && !given.has("--hosts") && !given.has("--hostfile") && launcher_ != "slurm") {
     for (const char* const option : {"--per-host", "--launcher", "--ssh", "--braid-node"})
       if (given.has(option) && (option != std::string_view("--launcher") || launcher_ != "local"))
-        refuse(kUsageStatus, fmt::format("{} is of --hosts or --hostfile, and neither is given", option));
+        refuse(kUsageStatus,
+               fmt::format("{} is of --hosts, --hostfile or --launcher slurm, and none is given", option));
     return {};
   }
   Result<std::vector<Host>> hosts = std::vector<Host>();
@@ -68,6 +69,14 @@ std::vector<Host> HostOptions::hosts(const Given& given, const std::string& list
   }
   if (!hosts) refuse(given.has("--hostfile") ? kConfigStatus : kUsageStatus, hosts.error().text);
   return *hosts;
+}
+
+std::string HostOptions::unused_hosts() const {
+  const unsigned nodes = slurm_nodes();
+  if (launcher_ != "auto" || nodes < 2) return "";
+  return fmt::format(
+      "this allocation has {} hosts, and the run uses this one only: --launcher slurm takes all (--launcher local: without this line)",
+      nodes);
 }
 
 bool HostOptions::is_rank(const Given& given) const {
@@ -107,6 +116,7 @@ unsigned HostOptions::place(const Given& given, std::vector<Host>& hosts,
   const Result<unsigned> all =
       place_clusters(hosts, given.has("--per-host") ? std::optional(per_host_) : std::nullopt, clusters);
   if (!all) refuse(kUsageStatus, all.error().text);
+  if (launcher_ == "slurm" || (launcher_ == "auto" && slurm_nodes() > 0)) ask_slurm_for_addresses(hosts);
   if (const Result<void> done = find_addresses(hosts); !done) refuse(kUsageStatus, done.error().text);
   return *all;
 }

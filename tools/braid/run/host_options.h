@@ -31,6 +31,8 @@ class HostOptions {
   std::vector<std::string> ssh_words() const;
   // braid-node on the hosts.
   std::string agent(const Given& given) const;
+  // A line for the user of an allocation of which the run uses one host only, because it names none; empty: it is not so.
+  std::string unused_hosts() const;
 
  private:
   std::string hosts_, host_file_, launcher_ = "auto", ssh_ = "ssh", agent_;

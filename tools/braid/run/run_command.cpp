@@ -135,7 +135,8 @@ std::vector<Host> hosts_of(const Arguments& arguments, const Given& given) {
   if (hosts.empty()) {
     for (const char* const option : {"--send", "--folder", "--ssh-fan-out"})
       if (given.has(option))
-        refuse(kUsageStatus, fmt::format("{} is of --hosts or --hostfile, and neither is given", option));
+        refuse(kUsageStatus,
+               fmt::format("{} is of --hosts, --hostfile or --launcher slurm, and none is given", option));
   }
   return hosts;
 }
@@ -306,6 +307,9 @@ int run_application(const Arguments& arguments, const Given& given) {
     const Result<std::string> daemon = find_daemon(own_folder());
     if (!daemon) refuse(kLostDaemonStatus, daemon.error().text);
     options.daemon = *daemon;
+    if (const std::string unused = arguments.hosts.unused_hosts();
+        !unused.empty() && !arguments.quiet && !ranks)
+      fmt::print(stderr, "braid: {}\n", unused);
   }
   if (arguments.shows_plan) return show_plan(options);
   options.is_quiet = arguments.quiet;

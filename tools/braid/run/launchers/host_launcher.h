@@ -44,6 +44,10 @@ Result<std::unique_ptr<HostLauncher>> pmix_launcher(const RankedRun& run);
 // The hosts of that allocation, as Slurm gave them out: a slot for each task, and the addresses that Slurm has. Blocks while
 // scontrol is asked. An error: there is no allocation, or scontrol fails.
 Result<std::vector<Host>> slurm_hosts();
+// Gives those of these hosts that have no address the one that Slurm has, if it knows the host. Blocks as well.
+void ask_slurm_for_addresses(std::vector<Host>& hosts);
+// How many hosts the allocation has, or the step of it, in which this process runs; 0: it runs in none.
+unsigned slurm_nodes();
 // What a credential of the Slurm launcher holds, on the host that it is for. Blocks while MUNGE is asked.
 Result<std::string> open_slurm_credential(const std::string& credential);
 // How many tasks each node has, from Slurm's SLURM_TASKS_PER_NODE: "2(x3),1" is 2, 2, 2, 1.

@@ -1,6 +1,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <optional>
 #include <sstream>
 
@@ -25,8 +26,17 @@ Result<std::vector<std::string>> munge_words() {
   return std::vector<std::string>();
 }
 
+// Options of srun's from the user's environment, which the steps of a run cannot have: each is one task that uses the whole of its job's
+// part of the host, and messages pass through its streams as they are.
+constexpr const char* kForTheUsersOwnSteps[] = {"SLURM_LABELIO",    "SLURM_STDINMODE",   "SLURM_STDOUTMODE",
+                                                "SLURM_STDERRMODE", "SLURM_EXACT",       "SRUN_CPUS_PER_TASK",
+                                                "SLURM_EXCLUSIVE",  "SLURM_DISTRIBUTION"};
+
 class Slurm final : public HostLauncher {
  public:
+  Slurm() {
+    for (const char* const name : kForTheUsersOwnSteps) ::unsetenv(name);
+  }
   const char* name() const override { return "slurm"; }
 
   // One task with all processors that the job has on the host, beside the steps of the other hosts. Unbuffered: what passes
@@ -67,6 +77,14 @@ bool is_ipv4(const std::string& text) {
   return !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
 }
 
+// Slurm knows the address even where the name has none; where it has only a name, that is looked up as any other.
+Result<void> ask_for_address(Host& host) {
+  const Result<std::string> about = ask("scontrol", {"show", "node", host.name, "--oneliner"});
+  if (!about) return about.error();
+  if (const std::string address = address_in(*about); is_ipv4(address)) host.addresses.push_back(address);
+  return {};
+}
+
 }  // namespace
 
 std::unique_ptr<HostLauncher> slurm_launcher() {
@@ -100,6 +118,11 @@ Result<std::vector<unsigned>> tasks_per_node(const std::string& text) {
 }
 
 Result<std::vector<Host>> slurm_hosts() {
+  if (const std::string parts = variable("SLURM_HET_SIZE"); !parts.empty())
+    return error(
+        "--launcher slurm: this is a heterogeneous job, of {} parts, and a run takes the hosts of one allocation: "
+        "ask for all hosts in one, or name those of the first part with --hosts",
+        parts);
   const std::string nodes = variable("SLURM_JOB_NODELIST");
   if (nodes.empty())
     return error("--launcher slurm: this is not inside an allocation: start it by sbatch or salloc");
@@ -111,13 +134,20 @@ Result<std::vector<Host>> slurm_hosts() {
   std::istringstream lines(*names);
   for (std::string name; std::getline(lines, name);) {
     Host host{.name = name, .slots = hosts.size() < tasks->size() ? (*tasks)[hosts.size()] : 1};
-    // Slurm knows the address even where the name has none; where it has only a name, that is looked up as any other.
-    const Result<std::string> about = ask("scontrol", {"show", "node", name, "--oneliner"});
-    if (!about) return about.error();
-    if (const std::string address = address_in(*about); is_ipv4(address)) host.addresses.push_back(address);
+    if (const Result<void> done = ask_for_address(host); !done) return done.error();
     hosts.push_back(std::move(host));
   }
   return hosts;
+}
+
+void ask_slurm_for_addresses(std::vector<Host>& hosts) {
+  for (Host& host : hosts)
+    if (host.addresses.empty() && !is_this_machine(host)) (void)ask_for_address(host);
+}
+
+unsigned slurm_nodes() {
+  const std::string of_step = variable("SLURM_STEP_NUM_NODES");
+  return number_in<unsigned>(of_step.empty() ? variable("SLURM_JOB_NUM_NODES") : of_step).value_or(0);
 }
 
 }  // namespace braid::cli
