@@ -74,7 +74,7 @@ class Loopback(unittest.TestCase):
 
     def test_wrong_uses(self):
         for words, text in ((("127.0.0.2", "127.0.0.3", "--hosts", "127.0.0.4"), "name them in one way"),
-                            (("--launcher", "ssh"), "neither is given"), (("127.0.0.2:0",), "'0' slots"),
+                            (("--launcher", "ssh"), "none is given"), (("127.0.0.2:0",), "'0' slots"),
                             (("127.0.0.2", "10.0.0.1"), "loopback")):
             with self.subTest(words):
                 self.assertIn(text, doctor(*words, expect=64))
