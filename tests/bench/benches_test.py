@@ -62,6 +62,11 @@ class Benches(unittest.TestCase):
         output = self.start([script, "--protocols", "--messages", 3200, "--bench", BIN / "sub_connection_bench"])
         self.assertEqual(len(re.findall(r"^ +(?:4|8|16) (?:batched|single) ", output, re.M)), 6, output)
 
+    def test_a_hello_without_the_secret_costs_one_hash(self):
+        script = pathlib.Path(__file__).resolve().parents[2] / "bench" / "seal_instructions"
+        output = self.start([script, "--bench", BIN / "seal_bench"])
+        self.assertIn("refused_hello", output)
+
     def test_thread_programs(self):
         script = pathlib.Path(__file__).resolve().parents[2] / "bench" / "thread_programs"
         file = self.folder / "figures.json"
