@@ -63,7 +63,13 @@ Result<std::uint32_t> path_mtu(stack::Ipv4Address own, stack::Ipv4Address peer) 
   const int bytes = get(socket, IPPROTO_IP, IP_MTU);
   ::close(socket);
   if (why != 0)
-    return error("no way from {} to {}: {}", own.to_string(), peer.to_string(), cure_of(why, {own, 0}));
+    return error(
+        "no way from {} to {}: {}{}", own.to_string(), peer.to_string(), cure_of(why, {own, 0}),
+        why == EADDRNOTAVAIL
+            ? ""
+            : fmt::format(
+                  "; see 'ip route get {} from {} ipproto udp', and name addresses that reach each other",
+                  peer.to_string(), own.to_string()));
   // The MTU of the loopback interface is one more than an IP packet can be long.
   return std::min<std::uint32_t>(static_cast<std::uint32_t>(bytes), 65535);
 }

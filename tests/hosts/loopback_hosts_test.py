@@ -303,6 +303,15 @@ class WrongUse(HostsTest):
         self.expect_refusal(70, "s the braid-node of host 127.0.0.1 has not answered; ", "--hosts", "127.0.0.1", "--braid-node", "/bin/cat",
                             "--start-timeout", "500")
 
+    def test_what_a_host_does_not_have_is_named(self):
+        program = self.script("exit 0\n")
+        node = script(self.folder / "node", f"rm -f {program}; exec {BIN}/braid-node\n")
+        run = self.braid.run("--quiet", "--hosts", "127.0.0.1", "--braid-node", node, program)
+        self.assertEqual(run.returncode, 70, run.stderr)
+        self.assertIn(f"{program}: No such file or directory; put the program there too (a shared file system), executable, or send it", run.stderr)
+        self.expect_refusal(70, "--capture: /proc/captures: No such file or directory; name a folder that this user may make on every host",
+                            "--hosts", "127.0.0.1", "--capture", "/proc/captures")
+
     def test_control_c_while_a_host_does_not_answer(self):
         run = self.braid.start("--quiet", "--hosts", TWO, "--braid-node", "/bin/cat", "true")
         self.addCleanup(run.kill)

@@ -246,6 +246,10 @@ TEST(UdpQueue, PathMtuIsThatOfTheRoute) {
   ASSERT_TRUE(loopback.ok());
   EXPECT_EQ(*loopback, 65535u);
   EXPECT_FALSE(path_mtu(Ipv4Address(192, 0, 2, 77), end(2).address).ok());
+  // From the loopback interface other hosts are not reached.
+  const Result<std::uint32_t> none = path_mtu(Ipv4Address(127, 0, 0, 1), Ipv4Address(192, 0, 2, 77));
+  ASSERT_FALSE(none.ok());
+  EXPECT_THAT(none.error().text, HasSubstr("see 'ip route get 192.0.2.77 from 127.0.0.1 ipproto udp'"));
 }
 
 // Sleeps as a proxy does.

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -286,7 +287,9 @@ class Agent {
     const std::string& folder = options_.config.capture.directory;
     std::error_code problem;
     if (!folder.empty()) std::filesystem::create_directories(folder, problem);
-    if (problem) return error("--capture: {}: {}", folder, problem.message());
+    if (problem)
+      return error("--capture: {}: {}; name a folder that this user may make on every host", folder,
+                   problem.message());
     return {};
   }
 
@@ -301,8 +304,9 @@ class Agent {
       return {};
     }
     if (::access(options_.application.c_str(), X_OK) != 0)
-      return error("{}: {}; put the program there too (a shared file system), or send it with --send",
-                   options_.application, cause_and_cure(errno));
+      return error(
+          "{}: {}; put the program there too (a shared file system), executable, or send it with --send",
+          options_.application, std::strerror(errno));
     return {};
   }
 
