@@ -306,7 +306,7 @@ void Iccs::deliver(ProxyRun& p) {
 void Iccs::deliver_credit(ClusterId at, unsigned proxy, const Arrival& credit) {
   proxy::store_credit(*credit.cell, proxy, credit.position);
   Way& to_there = way(at, credit.source);
-  if (std::exchange(to_there.waits_for_credit, false)) sink_.on_room(events_.now(), at, credit.source);
+  if (std::exchange(to_there.waits_for_credit, false)) sink_.on_room(events_.now(), at);
 }
 
 // False: its connection is not announced yet.
@@ -344,9 +344,11 @@ bool Iccs::deliver_message(ClusterId at, unsigned proxy, const Arrival& a) {
 void Iccs::offer_room(ClusterId at) {
   nodes_[at.value()]->endpoint().return_pending_credit();
   flush(events_.now() + model_.time(model_.hand_over), at);
+  // Once for all that wait: a client that hears of room tries to send to each of them.
+  bool any_waits = false;
   for (std::uint16_t to = 0; to < config_.clusters; ++to)
-    if (std::exchange(way(at, ClusterId(to)).waits_for_channel, false))
-      sink_.on_room(events_.now(), at, ClusterId(to));
+    any_waits |= std::exchange(way(at, ClusterId(to)).waits_for_channel, false);
+  if (any_waits) sink_.on_room(events_.now(), at);
 }
 
 void Iccs::run_control(ClusterId cluster) {

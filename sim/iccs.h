@@ -98,8 +98,8 @@ class Iccs final : private ProxyRun::Owner {
       unsigned compute_node = 0;
     };
     virtual Handled on_message(Instant now, ClusterId at, ClusterId from, ByteView message) = 0;
-    // There is room again between two clusters: those who wait for it may try again.
-    virtual void on_room(Instant now, ClusterId at, ClusterId to) = 0;
+    // There is room again for messages of cluster `at`: it may try to send whatever waits.
+    virtual void on_room(Instant now, ClusterId at) = 0;
     // A message has been delivered. Only messages, no credits.
     virtual void on_delivered(const MessageReport& report) = 0;
     // Cluster `at` has lost `peer`, and why: what was on its way to it may be lost.

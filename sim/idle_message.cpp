@@ -14,7 +14,7 @@ constexpr Duration kRest = 50_ms;
 class Receiver final : public Iccs::Sink {
  public:
   Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override { return {now, 0}; }
-  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_room(Instant, ClusterId) override {}
   void on_delivered(const MessageReport& told) override {
     report = told;
     delivered = true;

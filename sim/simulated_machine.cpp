@@ -86,7 +86,7 @@ Iccs::Sink::Handled SimulatedMachine::on_message(Instant now, ClusterId at, Clus
   return cluster(at).on_message(now, from, message);
 }
 
-void SimulatedMachine::on_room(Instant now, ClusterId at, ClusterId) {
+void SimulatedMachine::on_room(Instant now, ClusterId at) {
   (void)cluster(at).on_room(now);
 }
 

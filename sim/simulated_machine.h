@@ -43,7 +43,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
 
  private:
   Handled on_message(Instant now, ClusterId at, ClusterId from, ByteView message) override;
-  void on_room(Instant now, ClusterId at, ClusterId to) override;
+  void on_room(Instant now, ClusterId at) override;
   void on_delivered(const MessageReport& report) override;
   void on_lost(Instant now, ClusterId at, ClusterId peer, const char* why) override;
 

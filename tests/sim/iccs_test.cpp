@@ -64,7 +64,7 @@ class Everybody final : public Iccs::Sink {
     trace.add(std::uint64_t{load<std::uint32_t>(message.data())});
     return {now, 0};
   }
-  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_room(Instant, ClusterId) override {}
   void on_delivered(const MessageReport& report) override {
     ++delivered;
     proxies_used[report.proxy] = events.now();
@@ -353,7 +353,7 @@ class Groups final : public Iccs::Sink {
     for (const std::byte b : message) EXPECT_EQ(b, std::byte(message.size()));
     return {now, 0};
   }
-  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_room(Instant, ClusterId) override {}
   void on_delivered(const MessageReport& report) override { reports.push_back(report); }
   void on_lost(Instant, ClusterId, ClusterId, const char* why) override { lost = why; }
 
@@ -453,7 +453,7 @@ TEST(IccsTrains, EachMessageArrivesOnceUnderLossAndAStoppedProxy) {
 class Nobody final : public Iccs::Sink {
  public:
   Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override { return {now, 0}; }
-  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_room(Instant, ClusterId) override {}
   void on_delivered(const MessageReport&) override {}
   void on_lost(Instant, ClusterId, ClusterId, const char*) override {}
 };

@@ -369,7 +369,7 @@ class Flood final : public Iccs::Sink {
     ++arrived;
     return {now, 0};
   }
-  void on_room(Instant now, ClusterId, ClusterId) override { send(now); }
+  void on_room(Instant now, ClusterId) override { send(now); }
   void on_delivered(const MessageReport&) override {}
   void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
   void send(Instant now) {
@@ -399,6 +399,57 @@ TEST(Iccs, SenderWithoutRoomIsNotifiedWhenThereIsRoom) {
   const Instant rest = events.now() + 1_s;
   while (events.now() < rest) iccs.on_event(events.pop());
   EXPECT_TRUE(iccs.at_rest());
+}
+
+// Cluster 0 fills its proxies' channels with messages for all others.
+class FloodOfAll final : public Iccs::Sink {
+ public:
+  explicit FloodOfAll(std::uint16_t clusters) : left_(clusters, 2000) { left_[0] = 0; }
+  Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override {
+    ++arrived;
+    return {now, 0};
+  }
+  void on_room(Instant now, ClusterId) override {
+    if (told.empty() || told.back().first != now) told.emplace_back(now, 0);
+    ++told.back().second;
+    send(now);
+  }
+  void on_delivered(const MessageReport&) override {}
+  void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
+  void send(Instant now) {
+    std::uint16_t wait = 0;
+    for (std::uint16_t to = 1; to < left_.size(); ++to) {
+      while (left_[to] > 0 && iccs->send(now, ClusterId(0), 0, ClusterId(to), message_)) --left_[to];
+      if (left_[to] > 0) ++wait;
+    }
+    most_waiting = std::max(most_waiting, wait);
+  }
+  Iccs* iccs = nullptr;
+  unsigned arrived = 0;
+  std::uint16_t most_waiting = 0;
+  std::vector<std::pair<Instant, unsigned>> told;  // when, and how often then
+
+ private:
+  std::vector<unsigned> left_;
+  std::vector<std::byte> message_ = std::vector<std::byte>(64);
+};
+
+// Each call costs the time of a message's handler.
+TEST(Iccs, RoomInAChannelIsToldOnceForAllThatWaitForIt) {
+  constexpr std::uint16_t kClusters = 8;
+  IccsConfig c = config(kClusters, 1).iccs;
+  Events events(kClusters);
+  FloodOfAll flood(kClusters);
+  Iccs iccs(c, model(), events, flood);
+  flood.iccs = &iccs;
+  ASSERT_TRUE(iccs.establish().ok());
+  flood.send(events.now());
+  const Instant deadline = events.now() + 100_s;
+  while (flood.arrived < 2000u * (kClusters - 1) && events.now() < deadline) iccs.on_event(events.pop());
+  EXPECT_EQ(flood.arrived, 2000u * (kClusters - 1));
+  EXPECT_EQ(flood.most_waiting, kClusters - 1) << "nobody waited, so nobody was told";
+  EXPECT_FALSE(flood.told.empty());
+  for (const auto& [now, calls] : flood.told) ASSERT_EQ(calls, 1u);
 }
 
 TEST(Iccs, StagesHaveTheNamesOfTheirCosts) {

@@ -41,7 +41,7 @@ class PoissonSender final : public Iccs::Sink {
   const ProxyFigures& figures() const { return iccs_.figures(ClusterId(0), 0); }
 
   Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override { return {now, 0}; }
-  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_room(Instant, ClusterId) override {}
   void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
   void on_delivered(const MessageReport& report) override {
     if (keeps_reports) reports.push_back(report);

@@ -32,7 +32,7 @@ class Cluster : public testing::Test, protected Iccs::Sink, protected SimulatedC
   Cluster() { cluster_.resume_initial(Instant()); }
 
   Handled on_message(Instant now, ClusterId, ClusterId, ByteView) override { return {now}; }
-  void on_room(Instant, ClusterId, ClusterId) override {}
+  void on_room(Instant, ClusterId) override {}
   void on_delivered(const MessageReport&) override {}
   void on_lost(Instant, ClusterId, ClusterId, const char* why) override { ADD_FAILURE() << why; }
   void parallel_ended() override { ++parallel_ended_; }
