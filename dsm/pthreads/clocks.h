@@ -13,6 +13,11 @@ inline bool is_date(clockid_t clock) {
   return clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE || clock == CLOCK_TAI;
 }
 
+// The clocks that time limits may be of, as in the C library.
+inline bool is_for_limits(clockid_t clock) {
+  return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+
 // What a clock shows. Those that are no dates: the machine's monotonic clock, also for processor time.
 inline Duration now(clockid_t clock) {
   return Duration::ns(on_private(

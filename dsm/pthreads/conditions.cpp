@@ -4,6 +4,7 @@
 
 #include "dsm/program/failure.h"
 #include "dsm/program/object_ids.h"
+#include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -126,6 +127,7 @@ int WRAPPED(pthread_cond_wait)(pthread_cond_t* condition, pthread_mutex_t* mutex
 // For timed.cpp.
 int braid_pthreads_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mutex, clockid_t clock,
                                   const timespec* until) {
+  if (!is_for_limits(clock)) return EINVAL;
   const timespec deadline = *until;
   return on_private([=] { return wait_before(condition, mutex, deadline, clock); });
 }

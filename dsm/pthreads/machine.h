@@ -120,6 +120,14 @@ struct Stream {  // that a thread has opened (streams.h)
 };
 inline constexpr unsigned kMaxStreams = 1024;
 
+// Of threads that are created without attributes, or whose attributes say nothing of the stack: pthread_setattr_default_np().
+struct DefaultAttributes {
+  std::size_t stack_bytes;  // 0: nothing was said, as of the others
+  bool detached;
+  bool has_mask;
+  sigset_t blocked;
+};
+
 struct alignas(4096) Shared {
   // kThreadsLock
   alignas(4096) std::array<Thread, kMaxThreads> threads;
@@ -128,6 +136,7 @@ struct alignas(4096) Shared {
   std::array<std::array<std::uint16_t, kNodes>, kMaxClusters> jobs;
   std::array<std::uint16_t, kMaxClusters> job_count;
   std::array<std::uint16_t, std::size_t{kMaxClusters} * kNodes> places;  // live threads, by place
+  DefaultAttributes defaults;
   std::uint32_t live;  // threads that have not ended, without main()
   bool main_waits;
   bool ending;           // the program has called exit(), or main() has returned

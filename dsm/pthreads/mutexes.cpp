@@ -11,6 +11,7 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/object_ids.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -325,6 +326,7 @@ int braid_pthreads_mutex_trylock(pthread_mutex_t* mutex) {
   return on_private([=] { return after_try(try_lock(mutex), EBUSY); });
 }
 int braid_pthreads_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until) {
+  if (!is_for_limits(clock)) return EINVAL;
   const timespec deadline = *until;
   return on_private([=] { return lock_before(mutex, &deadline, clock); });
 }

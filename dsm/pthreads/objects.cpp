@@ -8,6 +8,7 @@
 #include <cstddef>
 
 #include "dsm/program/failure.h"
+#include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -246,7 +247,7 @@ int WRAPPED(pthread_rwlock_timedrdlock)(pthread_rwlock_t* lock, const timespec* 
   return read_lock(lock, {Patience::kUntil, *until, CLOCK_REALTIME});
 }
 int WRAPPED(pthread_rwlock_clockrdlock)(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
-  return read_lock(lock, {Patience::kUntil, *until, clock});
+  return is_for_limits(clock) ? read_lock(lock, {Patience::kUntil, *until, clock}) : EINVAL;
 }
 int WRAPPED(pthread_rwlock_wrlock)(pthread_rwlock_t* lock) {
   return write_lock(lock, {});
@@ -258,7 +259,7 @@ int WRAPPED(pthread_rwlock_timedwrlock)(pthread_rwlock_t* lock, const timespec* 
   return write_lock(lock, {Patience::kUntil, *until, CLOCK_REALTIME});
 }
 int WRAPPED(pthread_rwlock_clockwrlock)(pthread_rwlock_t* lock, clockid_t clock, const timespec* until) {
-  return write_lock(lock, {Patience::kUntil, *until, clock});
+  return is_for_limits(clock) ? write_lock(lock, {Patience::kUntil, *until, clock}) : EINVAL;
 }
 int WRAPPED(pthread_rwlock_unlock)(pthread_rwlock_t* lock) {
   return on_private([=] {
@@ -294,6 +295,7 @@ int WRAPPED(sem_timedwait)(sem_t* semaphore, const timespec* until) {
   return wait_for(semaphore, {Patience::kUntil, *until, CLOCK_REALTIME});
 }
 int WRAPPED(sem_clockwait)(sem_t* semaphore, clockid_t clock, const timespec* until) {
+  if (!is_for_limits(clock)) return errno = EINVAL, -1;
   return wait_for(semaphore, {Patience::kUntil, *until, clock});
 }
 int WRAPPED(sem_post)(sem_t* semaphore) {

@@ -36,6 +36,7 @@
 #include "dsm/program/host.h"
 #include "dsm/program/system_calls.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/streams.h"
 #include "dsm/pthreads/wrapped.h"
@@ -410,31 +411,50 @@ constexpr unsigned kAnyCluster = ~0u;
 struct Request {
   void* (*function)(void*) = nullptr;
   void* argument = nullptr;
+  bool has_attributes = true;  // else those of all threads count
   bool detached = false;
   sigset_t blocked{};
-  std::size_t stack_bytes = kStackBytes;
+  std::size_t stack_bytes = kStackBytes;  // 0: as those of all threads say
   unsigned cluster = kAnyCluster;
   const char* call = "pthread_create()";  // for messages
 };
 
-Request read_request(const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
-  Request request{.function = function, .argument = argument};
-  ::pthread_sigmask(SIG_SETMASK, nullptr, &request.blocked);
-  if (attributes == nullptr) return request;
-  sigset_t blocked;
-  if (::pthread_attr_getsigmask_np(attributes, &blocked) == 0) request.blocked = blocked;
-  int detach_state = PTHREAD_CREATE_JOINABLE;
-  std::size_t bytes = 0;
-  ::pthread_attr_getdetachstate(attributes, &detach_state);
-  ::pthread_attr_getstacksize(attributes, &bytes);
-  request.detached = detach_state == PTHREAD_CREATE_DETACHED;
+// 0: the attributes say nothing of it.
+std::size_t stack_bytes_of(const pthread_attr_t* attributes) {
   pthread_attr_t fresh;
+  std::size_t bytes = 0;
   std::size_t fresh_bytes = 0;
+  ::pthread_attr_getstacksize(attributes, &bytes);
   ::pthread_attr_init(&fresh);
   ::pthread_attr_getstacksize(&fresh, &fresh_bytes);
   ::pthread_attr_destroy(&fresh);
-  if (bytes != fresh_bytes && bytes > 0) request.stack_bytes = (bytes + 4095) / 4096 * 4096 + kGuardBytes;
+  return bytes == fresh_bytes || bytes == 0 ? 0 : (bytes + 4095) / 4096 * 4096 + kGuardBytes;
+}
+
+bool says_detached(const pthread_attr_t* attributes) {
+  int detach_state = PTHREAD_CREATE_JOINABLE;
+  ::pthread_attr_getdetachstate(attributes, &detach_state);
+  return detach_state == PTHREAD_CREATE_DETACHED;
+}
+
+Request read_request(const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
+  Request request{.function = function, .argument = argument, .stack_bytes = 0};
+  ::pthread_sigmask(SIG_SETMASK, nullptr, &request.blocked);
+  request.has_attributes = attributes != nullptr;
+  if (attributes == nullptr) return request;
+  sigset_t blocked;
+  if (::pthread_attr_getsigmask_np(attributes, &blocked) == 0) request.blocked = blocked;
+  request.detached = says_detached(attributes);
+  request.stack_bytes = stack_bytes_of(attributes);
   return request;
+}
+
+void add_defaults(const DefaultAttributes& defaults, Request& request) {
+  if (request.stack_bytes == 0)
+    request.stack_bytes = defaults.stack_bytes != 0 ? defaults.stack_bytes : kStackBytes;
+  if (request.has_attributes) return;
+  request.detached = defaults.detached;
+  if (defaults.has_mask) request.blocked = defaults.blocked;
 }
 
 Thread* take_record(Shared& all, const Request& request) {
@@ -481,13 +501,14 @@ bool choose_place(Shared& all, Thread& thread, unsigned wanted) {
       place_of_call().c_str(), machine.clusters * machine.nodes);
 }
 
-Thread* create(const Request& request) {
+Thread* create(Request request) {
   start();
   Shared& all = shared();
   const unsigned here = joined_host("pthread_create()").shape().cluster;
   Thread* thread = nullptr;
   {
     const Guard guard(kThreadsLock);
+    add_defaults(all.defaults, request);
     thread = take_record(all, request);
     Thread fresh{};
     fresh.function = request.function;
@@ -773,6 +794,34 @@ int WRAPPED(pthread_create)(pthread_t* name, const pthread_attr_t* attributes, v
   return 0;
 }
 
+// The C library's own defaults stay, for the runtime's threads are made with them.
+int WRAPPED(pthread_setattr_default_np)(const pthread_attr_t* attributes) {
+  DefaultAttributes defaults{};
+  defaults.stack_bytes = stack_bytes_of(attributes);
+  defaults.detached = says_detached(attributes);
+  defaults.has_mask = ::pthread_attr_getsigmask_np(attributes, &defaults.blocked) == 0;
+  return on_private([defaults] {
+    const Guard guard(kThreadsLock);
+    DefaultAttributes& all = shared().defaults;
+    const std::size_t stack_bytes = defaults.stack_bytes != 0 ? defaults.stack_bytes : all.stack_bytes;
+    all = defaults;
+    all.stack_bytes = stack_bytes;
+    return 0;
+  });
+}
+int WRAPPED(pthread_getattr_default_np)(pthread_attr_t* attributes) {
+  DefaultAttributes defaults{};
+  on_private([to = &defaults] {
+    const Guard guard(kThreadsLock);
+    *to = shared().defaults;
+    return 0;
+  });
+  ::pthread_attr_init(attributes);
+  if (defaults.stack_bytes != 0) ::pthread_attr_setstacksize(attributes, defaults.stack_bytes - kGuardBytes);
+  if (defaults.detached) ::pthread_attr_setdetachstate(attributes, PTHREAD_CREATE_DETACHED);
+  return defaults.has_mask ? ::pthread_attr_setsigmask_np(attributes, &defaults.blocked) : 0;
+}
+
 int WRAPPED(pthread_join)(pthread_t name, void** result) {
   void* value = nullptr;
   const int error_number = on_private([name, to = &value] { return join(name, to, true); });
@@ -788,6 +837,7 @@ int WRAPPED(pthread_tryjoin_np)(pthread_t name, void** result) {
 
 int WRAPPED(pthread_clockjoin_np)(pthread_t name, void** result, clockid_t clock, const timespec* until) {
   if (until == nullptr) return WRAPPED(pthread_join)(name, result);
+  if (!is_for_limits(clock)) return EINVAL;
   void* value = nullptr;
   const int error_number = on_private(
       [name, to = &value, deadline = *until, clock] { return join_before(name, to, deadline, clock); });

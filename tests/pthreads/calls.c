@@ -305,6 +305,44 @@ static void other_ways_to_end(int* wrong) {
   CHECK(sem_destroy(&detached_has_run) == 0);
 }
 
+/* Fills much of a stack of 3 MiB, and none of one of 1. */
+static void* fill_stack(void* argument) {
+  volatile char bytes[2 << 20];
+  for (size_t i = 0; i < sizeof bytes; i += 4096) bytes[sizeof bytes - 1 - i] = 1;
+  *(int*)argument = bytes[4095];
+  sem_post(&detached_has_run);
+  return NULL;
+}
+
+/* Attributes of all threads, from before there are some: threads get them that are created without, in any cluster. */
+static void set_defaults(int detach_state) {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, detach_state);
+  pthread_attr_setstacksize(&attributes, 3 << 20);
+  pthread_setattr_default_np(&attributes);
+  pthread_attr_destroy(&attributes);
+}
+
+static void create_with_defaults(int* wrong) {
+  int numbers[4] = {0, 0, 0, 0};
+  pthread_t names[4];
+  pthread_attr_t attributes;
+  size_t bytes;
+  set_defaults(PTHREAD_CREATE_DETACHED);
+  CHECK(pthread_getattr_default_np(&attributes) == 0 && pthread_attr_getstacksize(&attributes, &bytes) == 0 &&
+        bytes == 3 << 20);
+  pthread_attr_destroy(&attributes);
+  sem_init(&detached_has_run, 0, 0);
+  for (int i = 0; i < 4; ++i) CHECK(pthread_create(&names[i], NULL, fill_stack, &numbers[i]) == 0);
+  for (int i = 0; i < 4; ++i) CHECK(sem_wait(&detached_has_run) == 0);
+  for (int i = 0; i < 4; ++i) CHECK(numbers[i] == 1);
+  set_defaults(PTHREAD_CREATE_JOINABLE);
+  for (int i = 0; i < 4; ++i) CHECK(pthread_create(&names[i], NULL, fill_stack, &numbers[i]) == 0);
+  for (int i = 0; i < 4; ++i) CHECK(pthread_join(names[i], NULL) == 0 && numbers[i] == 1);
+  CHECK(sem_destroy(&detached_has_run) == 0);
+}
+
 static void map_file(struct crew* crew, int* wrong) {
   const int file = memfd_create("letters", 0);
   CHECK(write(file, "abcde", 5) == 5);
@@ -361,6 +399,7 @@ int main(void) {
   CHECK(pthread_key_delete(key) == 0 && pthread_key_delete(key) == EINVAL);
   memory(wrong);
   other_ways_to_end(wrong);
+  create_with_defaults(wrong);
   printf("calls: %d wrong\n", bad);
   return bad != 0;
 }

@@ -171,6 +171,9 @@ int main(void) {
   pthread_mutex_lock(&mutex);
   CHECK(pthread_cond_timedwait(&monotonic, &mutex, &soon) == ETIMEDOUT);
   pthread_mutex_unlock(&mutex);
+  /* Limits are of two clocks. */
+  CHECK(pthread_cond_clockwait(&monotonic, &mutex, CLOCK_BOOTTIME, &soon) == EINVAL);
+  CHECK(pthread_mutex_clocklock(&mutex, CLOCK_PROCESS_CPUTIME_ID, &soon) == EINVAL);
   for (int i = 0; i < 3; ++i) pthread_create(&names[i], NULL, wait_for_ticket, NULL);
   for (int i = 0; i < 3; ++i) {
     pthread_mutex_lock(&mutex);
