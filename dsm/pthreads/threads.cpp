@@ -876,6 +876,7 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
              "let the handler write a variable or post a semaphore, and the thread end itself");
     });
   if (thread == nullptr) {
+    run_key_destructors();
     on_private([] { exit_main_when_alone(); });
     ::abort();
   }

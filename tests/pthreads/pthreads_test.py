@@ -549,6 +549,13 @@ class Pthreads(unittest.TestCase):
     def test_ends_of_the_program(self):
         self.assertEqual(self.run_thread("", after='pthread_create(&name, 0, f, 0); printf("main\\n"); pthread_exit(0);').stdout,
                          "[c0] main\n")
+        # As for any thread, values of keys are destroyed before the others have ended.
+        self.assertEqual(self.run_thread(
+            "", after='pthread_key_create(&k, d); pthread_setspecific(k, "of main"); pthread_mutex_lock(&m);'
+                      ' pthread_create(&name, 0, g, 0); printf("main\\n"); pthread_exit(0);',
+            before='static pthread_key_t k; static void d(void* p) { puts(p); pthread_mutex_unlock(&m); }'
+                   'static void* g(void* p) { pthread_mutex_lock(&m); return p; }').stdout,
+                         "[c0] main\n[c0] of main\n")
         # A thread that waits for ever does not hold main() back, wherever it is.
         self.assertEqual(self.run_thread(
             "", after='pthread_create(&name, 0, g, 0); pthread_create(&name, 0, g, 0); sleep(0); printf("main\\n"); exit(0);',
