@@ -34,7 +34,7 @@ class Everybody final : public Iccs::Sink {
     send(now, at);
     return {now, 0};
   }
-  void on_room(Instant now, ClusterId at, ClusterId) override { send(now, at); }
+  void on_room(Instant now, ClusterId at) override { send(now, at); }
   void on_delivered(const MessageReport&) override {}
   void on_lost(Instant, ClusterId, ClusterId, const char*) override {}
   void send(Instant now, ClusterId from) {
