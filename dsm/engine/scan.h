@@ -74,7 +74,7 @@ class Scan {
 
   std::uint32_t last_ = 0;    // the page that the node missed last
   std::uint32_t window_ = 0;  // pages fetched at a time; 0: no scan
-  std::uint32_t passed_ = 0;  // pages, until the scan is long; where they count
+  std::uint32_t passed_ = 0;  // pages of the scan, until it is long; 0 where neither bound depends on them
   std::int64_t next_ = 0;
   std::int64_t stride_ = 1;  // never 0
   std::int64_t before_ = 0;  // the distance of the last page from the one before

@@ -22,7 +22,7 @@ bool FirstWords::take(MessageReader& reader, OutputRelay& output) {
   std::string skipped;
   are_over_ = reader.skip_to(greeting_, skipped);
   show(skipped, output);
-  // What is kept begins the greeting, with the end of a line.
+  // What the reader keeps may be the beginning of the greeting, a newline: the line before it is complete.
   if (are_over_ || !reader.is_empty()) end(output);
   return are_over_;
 }

@@ -17,10 +17,11 @@ inline constexpr Duration kHostConnects = 60_s;
 // The same for Liveness::start().
 inline constexpr Duration kPatience = kHostConnects - Liveness::kLost;
 
-// What a host says before its greeting, which begins with the end of a line: words of a login shell, or of the command that should have started its braid-node. Lines are shown
-// as the host's when they come.
+// What a host says before its greeting: words of a login shell, or of the command that should have started its braid-node.
+// They are shown as the host's, each line as soon as it is complete.
 class FirstWords {
  public:
+  // `greeting` begins with a newline, so that it is found behind a line that has none.
   FirstWords(std::string_view greeting, std::string host);
 
   // Whether the greeting has come: what `reader` has after it are messages.
