@@ -248,7 +248,40 @@ class Page(unittest.TestCase):
         self.browser.back()
         self.wait(lambda: "small" in self.browser.find_element(By.TAG_NAME, "h1").text)
 
+    def test_the_legend_names_every_series_and_hides_it(self):
+        self.open("study.html")
+        legends = self.script("""return [...charts].map((chart) => [chart.figure.series.map((series) => series.name),
+            [...chart.canvas.closest('figure').querySelectorAll('.legend button')].map((key) => key.textContent)])""")
+        self.assertTrue(all(names == shown for names, shown in legends if len(names) > 1), legends)
+        self.assertTrue(any(len(names) > 3 for names, _ in legends))
+        for name in (name for names, _ in legends for name in names):
+            self.assertNotIn("default", name)
+        key = self.browser.find_element(By.CSS_SELECTOR, ".legend button")
+        for visible in (False, True):
+            key.click()
+            self.assertEqual(self.script("return [...charts][0].isDatasetVisible(0)"), visible)
+            self.assertEqual(key.get_attribute("aria-pressed"), str(visible).lower())
+
+    def test_bars_have_all_their_names(self):
+        for file, place in (("live.html", ""), ("two.html", "#/compare"), ("both.html", "")):
+            self.open(file, place)
+            for title, bars, names in self.script("""return [...charts].filter((c) => c.options.indexAxis === 'y' && c.figure)
+                    .map((c) => [c.figure.title, c.figure.x.values.length, c.scales.y.ticks.map((tick) => tick.label)])"""):
+                self.assertEqual((title, len(names)), (title, bars))
+                self.assertTrue(all("".join(name) for name in names), names)
+
     # --- Two sources
+
+    def test_only_points_with_one_counterpart_are_compared(self):
+        (self.folder / "fewer.yaml").write_text(STUDY.replace("  - proxies: [1, 2]\n", "").replace("simulation.mode != no-delay or ", ""))
+        braid("study", "fewer.yaml", "-o", "fewer", folder=self.folder)
+        (self.folder / "lossy.yaml").write_text(STUDY.replace("  - proxies: [1, 2]\n", "  - faults.loss: [0, 0.01]\n"))
+        braid("study", "lossy.yaml", "-o", "lossy", folder=self.folder)
+        braid("report", "fewer", "lossy", "-o", "unlike.html", folder=self.folder)
+        self.open("unlike.html", "#/compare")
+        text = self.browser.find_element(By.ID, "main").text
+        self.assertIn("0 points are in both", text)
+        self.assertIn("have no single counterpart in the other, and are left out: faults.loss.", text)
 
     def test_two_studies_stand_side_by_side(self):
         self.open("two.html")

@@ -10,50 +10,164 @@ function styleOf(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 }
 
-const kPointStyles = ["circle", "rect", "triangle", "rectRot", "cross", "star", "crossRot", "dash"];
+const kPointStyles = ["circle", "rect", "triangle", "rectRot", "cross", "star", "crossRot", "rectRounded"];
 const kDashes = {none: [], short: [3, 3], long: [8, 4]};
+const kColors = 8;
+
+const isLine = (figure) => figure.kind === "line" || figure.kind === "time";
+const numberOfColor = (series, index) => series.color ?? index;
 
 function colorOf(index) {
-  return styleOf(`--series-${index % 8 + 1}`);
+  return styleOf(`--series-${index % kColors + 1}`);
+}
+
+// More series than colours differ by what else is drawn: lines by dashes and points, areas by stripes.
+function dashOf(figure, series, index) {
+  const round = Math.floor(numberOfColor(series, index) / kColors);
+  return series.dash ?? (figure.kind === "time" ? Object.keys(kDashes)[round % 3] : "none");
+}
+function pointOf(series, index) {
+  const number = numberOfColor(series, index);
+  return kPointStyles[(number + Math.floor(number / kColors)) % kPointStyles.length];
+}
+function stripesOf(index) {
+  return ["none", "rising", "falling"][Math.floor(index / kColors) % 3];
+}
+
+function fillOf(index) {
+  const color = colorOf(index), stripes = stripesOf(index);
+  if (stripes === "none") return color;
+  const tile = document.createElement("canvas");
+  tile.width = tile.height = 8;
+  const pen = tile.getContext("2d");
+  pen.strokeStyle = color;
+  pen.lineWidth = 3;
+  for (const shift of [-8, 0, 8]) {
+    pen.moveTo(shift, stripes === "rising" ? 8 : 0);
+    pen.lineTo(shift + 8, stripes === "rising" ? 0 : 8);
+  }
+  pen.stroke();
+  return pen.createPattern(tile, "repeat");
 }
 
 // Series differ by shape as well as by colour.
 function datasetOf(figure, series, index) {
-  const color = colorOf(series.color ?? index);
+  const number = numberOfColor(series, index);
   const points = figure.kind === "time"
     ? series.values.map((value, i) => ({x: figure.x.values[i], y: value})) : series.values;
-  const common = {label: series.name, data: points, backgroundColor: color, borderColor: color};
-  if (figure.kind !== "line" && figure.kind !== "time") return {...common, borderWidth: 0};
-  return {...common, borderWidth: 2, borderDash: kDashes[series.dash ?? "none"], spanGaps: true,
-    pointStyle: kPointStyles[(series.color ?? index) % kPointStyles.length], pointRadius: figure.kind === "time" ? 0 : 4,
-    stepped: figure.kind === "time" ? "before" : false};
+  if (!isLine(figure)) return {label: series.name, data: points, backgroundColor: fillOf(number), borderWidth: 0};
+  return {label: series.name, data: points, backgroundColor: colorOf(number), borderColor: colorOf(number), borderWidth: 2,
+    borderDash: kDashes[dashOf(figure, series, index)], spanGaps: true, pointStyle: pointOf(series, index),
+    pointRadius: figure.kind === "time" ? 0 : 4, stepped: figure.kind === "time" ? "before" : false};
 }
 
 function axis(title, extra) {
   const color = styleOf("--text"), line = styleOf("--line");
-  return {title: {display: title !== "", text: title, color}, ticks: {color}, grid: {color: line, borderColor: line}, ...extra};
+  return {title: {display: title !== "", text: title, color}, grid: {color: line, borderColor: line}, ...extra, ticks: {color, ...extra?.ticks}};
 }
 
-// A legend of lines: with their dashes.
-function lineLabels(chart) {
-  return Chart.defaults.plugins.legend.labels.generateLabels(chart).map((label) => ({...label, pointStyle: "line"}));
+// --- Words at an axis
+
+const kLabelChars = 30, kLabelLines = 3;
+
+// A value of a setting for people: a list, which is JSON in the tables, in words; what differs in its cluster only, once,
+// and without what an entry does not have (-1).
+function wordsOf(value) {
+  const text = shown(value) || "default";
+  if (!text.startsWith("[")) return text;
+  let list;
+  try { list = JSON.parse(text); } catch { return text; }
+  const groups = new Map();
+  for (const {cluster, kind, ...rest} of list) {
+    const words = [kind ?? "", ...Object.entries(rest).filter(([, part]) => part !== -1).map(([key, part]) => `${key} ${part}`)].join(" ").trim();
+    groups.set(words, [...(groups.get(words) ?? []), ...(cluster === undefined ? [] : [cluster])]);
+  }
+  const all = [...groups].map(([words, clusters]) =>
+    clusters.length === 0 ? words : `${words} cluster${clusters.length > 1 ? "s" : ""} ${clusters.join(", ")}`);
+  return all.join("; ") || "none";
+}
+
+function linesOf(value) {
+  const lines = [""];
+  for (const word of wordsOf(value).split(" ")) {
+    if (lines.at(-1) !== "" && lines.at(-1).length + word.length >= kLabelChars) lines.push("");
+    lines.push(`${lines.pop()} ${word}`.trim());
+  }
+  return lines.length <= kLabelLines ? lines : [...lines.slice(0, kLabelLines - 1), `${lines[kLabelLines - 1]} …`];
+}
+
+// One list of lines for each bar. Where shortening makes two alike, they are numbered, as the table's rows are.
+function labelsOf(figure) {
+  const labels = figure.x.values.map(linesOf);
+  if (new Set(labels.map(String)).size === labels.length) return labels;
+  return labels.map((lines, i) => [`${i + 1}: ${lines[0]}`, ...lines.slice(1)]);
+}
+
+// Bars lie where their names would not stand beside each other.
+function liesDown(figure) {
+  if (figure.kind !== "bars") return figure.kind === "lying";
+  const lengths = figure.x.values.map((value) => wordsOf(value).length);
+  return lengths.some((length) => length > 16) || (lengths.length > 8 && sum(lengths) > 200);
+}
+
+// In rem.
+function heightOf(figure) {
+  if (!liesDown(figure)) return figure.tall ? 34 : 20;
+  const lines = Math.max(...labelsOf(figure).map((label) => label.length), 1);
+  const bar = Math.max(figure.kind === "lying" ? 1.25 : 0.6 * figure.series.length + 0.5, lines + 0.4);
+  return Math.max(9, 5 + bar * figure.x.values.length);
 }
 
 function optionsOf(figure) {
-  const lying = figure.kind === "lying", stacked = lying || figure.kind === "stacked";
-  const words = axis(figure.x.label, {stacked, ...(figure.kind === "time" ? {type: "linear", min: 0, max: figure.x.end} : {})});
+  const lying = liesDown(figure), stacked = figure.kind === "lying" || figure.kind === "stacked";
+  const labels = lying ? labelsOf(figure) : [];
+  const words = axis(figure.x.label, {stacked, ...(figure.kind === "time" ? {type: "linear", min: 0, max: figure.x.end} : {}),
+    ...(lying ? {ticks: {autoSkip: false, callback: (_, i) => labels[i]}} : {})});
   const numbers = axis(figure.y, {stacked, beginAtZero: true});
   return {
     animation: false, responsive: true, maintainAspectRatio: false, indexAxis: lying ? "y" : "x",
     interaction: {mode: "index", axis: lying ? "y" : "x", intersect: false},
     scales: lying ? {x: numbers, y: words} : {x: words, y: numbers},
-    plugins: {legend: {display: figure.series.length > 1, labels: {color: styleOf("--text"), usePointStyle: true, boxHeight: 7,
-      ...(figure.kind === "line" ? {pointStyleWidth: 32, generateLabels: lineLabels} : {})}}},
+    plugins: {legend: {display: false}},
   };
 }
 
+// --- The legend: of the page and not of the canvas, so that it wraps, is read aloud and takes nothing from the plot
+
+const kMarks = {
+  circle: "<circle cx='16' cy='7' r='4'/>", rect: "<rect x='12.5' y='3.5' width='7' height='7'/>",
+  triangle: "<path d='M16 2.5 L20.5 10.5 L11.5 10.5 Z'/>", rectRot: "<path d='M16 2 L21 7 L16 12 L11 7 Z'/>",
+  cross: "<path d='M16 2 V12 M11 7 H21'/>", crossRot: "<path d='M12 3 L20 11 M12 11 L20 3'/>",
+  star: "<path d='M16 2 V12 M11 7 H21 M12 3 L20 11 M12 11 L20 3'/>",
+  rectRounded: "<rect x='12.5' y='3.5' width='7' height='7' rx='2'/>",
+};
+
+function swatchOf(figure, series, index) {
+  const number = numberOfColor(series, index), color = `var(--series-${number % kColors + 1})`;
+  if (!isLine(figure)) return element("span", {class: `swatch ${stripesOf(number)}`, style: `--color: ${color}`, "aria-hidden": "true"});
+  const made = element("span", {class: "swatch line", "aria-hidden": "true"});
+  made.innerHTML = `<svg width="32" height="14" style="stroke: ${color}; fill: ${color}" stroke-width="2">` +
+    `<path d="M0 7 H32" stroke-dasharray="${kDashes[dashOf(figure, series, index)].join(" ")}"/>` +
+    `${figure.kind === "time" ? "" : kMarks[pointOf(series, index)]}</svg>`;
+  return made;
+}
+
+// `chart`: a function, for the chart is drawn later.
+function legendOf(figure, chart) {
+  if (figure.series.length < 2) return null;
+  return element("ul", {class: "legend", "aria-label": "Series"}, ...figure.series.map((series, i) => {
+    const key = element("button", {type: "button", "aria-pressed": "true", title: "Hide or show it", onclick: () => {
+      const visible = !chart().isDatasetVisible(i);
+      chart().setDatasetVisibility(i, visible);
+      chart().update("none");
+      key.setAttribute("aria-pressed", String(visible));
+    }}, swatchOf(figure, series, i), wordsOf(series.name));
+    return element("li", {}, key);
+  }));
+}
+
 function drawn(figure, canvas) {
-  const type = figure.kind === "line" || figure.kind === "time" ? "line" : "bar";
+  const type = isLine(figure) ? "line" : "bar";
   const chart = new Chart(canvas, {
     type,
     data: {labels: figure.kind === "time" ? undefined : figure.x.values,
@@ -167,13 +281,18 @@ function readByKeys(canvas, chart, figure) {
 function figureElement(figure) {
   const canvas = element("canvas", {role: "img", tabindex: "0", "aria-label": summaryOf(figure)});
   const title = figure.title;
+  let chart;
   const made = element("figure", {},
     element("figcaption", {}, title, figure.about ? element("span", {class: "about"}, figure.about) : null),
-    element("div", {class: figure.tall ? "plot tall" : "plot"}, canvas),
+    legendOf(figure, () => chart),
+    element("div", {class: "plot", style: `height: ${heightOf(figure)}rem`}, canvas),
     element("div", {class: "controls"}, downloadButton(title, () => toCsv(columnsOf(figure), rowsOf(figure)))),
     element("details", {}, element("summary", {}, "Show the table"), tableOf(title, columnsOf(figure), rowsOf(figure))),
     commandOf(figure.command));
   // A canvas must be on the page before it is measured.
-  queueMicrotask(() => readByKeys(canvas, drawn(figure, canvas), figure));
+  queueMicrotask(() => {
+    chart = drawn(figure, canvas);
+    readByKeys(canvas, chart, figure);
+  });
   return made;
 }

@@ -4,9 +4,9 @@ const kMvaFigures = {message_cycles: "time of a message, cycles", utilisation: "
 
 // Points that differ in their seed are samples of one thing.
 function mvaFigure(program, rows, varied, column, source) {
-  const groups = new Map();
+  const own = variedOf(rows, varied), groups = new Map();
   for (const row of rows) {
-    const name = pointName(row, varied);
+    const name = pointName(row, own);
     groups.set(name, [...(groups.get(name) ?? []), row]);
   }
   const medians = (of) => [...groups.values()].map((samples) => median(samples.map((row) => Number(row[of]))));

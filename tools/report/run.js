@@ -79,7 +79,7 @@ function waitsFigure(json, what, command) {
   const of = (wait, node) => wait.nodes.find((other) => other.node === node)?.cycles ?? null;
   return figureElement({title: `Who waited for which ${what}`,
     about: `the ${waits.length} that cost most, and the nodes that waited longest for each`,
-    kind: "lying", tall: waits.length > 6, x: {label: "", values: waits.map((wait) => `${what} ${wait[what]}`)}, y: "cycles",
+    kind: "lying", x: {label: "", values: waits.map((wait) => `${what} ${wait[what]}`)}, y: "cycles",
     series: nodes.map((node) => ({name: `node ${node}`, values: waits.map((wait) => of(wait, node))})), command});
 }
 
@@ -147,7 +147,7 @@ function liveRun(json, command) {
       (costs.locks ?? []).length === 0 ? null : figureElement({title: "Waiting for locks", kind: "lying",
         x: {label: "", values: costs.locks.map((lock) => lock.name)}, y: "nanoseconds",
         series: [{name: "waiting", values: costs.locks.map((lock) => lock.locks_ns)}], command}),
-      (costs.pages ?? []).length === 0 ? null : figureElement({title: "Waiting for pages", kind: "lying", tall: costs.pages.length > 6,
+      (costs.pages ?? []).length === 0 ? null : figureElement({title: "Waiting for pages", kind: "lying",
         x: {label: "", values: costs.pages.map((page) => `page ${page.page}`)}, y: "nanoseconds",
         series: [{name: "waiting", values: costs.pages.map((page) => page.faults_ns)}], command})].filter((part) => part !== null)),
     element("h2", {}, "Tables"), objectsTable("Costly memory", costs.memory ?? [], command), objectsTable("Costly pages", costs.pages ?? [], command),

@@ -43,7 +43,7 @@ function variedOf(points, settings) {
 
 // What tells a point from the others of its program.
 function pointWords(point, keys) {
-  return keys.map((key) => `${key.split(".").pop()} ${point[key] || "default"}`);
+  return keys.map((key) => `${key.split(".").pop()} ${wordsOf(point[key] || "default")}`);
 }
 function pointName(point, keys) {
   return pointWords(point, keys).join(", ") || "all points";
@@ -94,6 +94,8 @@ function choice(label, values, chosen, change) {
   return element("label", {}, `${label} `, select);
 }
 
+const kDefault = "default";  // in place of a value: the setting was not given
+
 const view = {figures: null, x: null, filters: {}};  // what the user chose, kept from page to page
 
 function chooser(all, x, varied, redraw) {
@@ -105,7 +107,7 @@ function chooser(all, x, varied, redraw) {
     }}), ` ${kFigures[name] ?? name}`);
   const points = all.flatMap((study) => study.points);
   const filters = varied.filter((key) => key !== x).map((key) => choice(key,
-    [["", "all"], ...distinct(points.map((point) => point[key] ?? "")).map((value) => [value, value || "default"])],
+    [["", "all"], ...distinct(points.map((point) => point[key] || kDefault)).map((value) => [value, wordsOf(value)])],
     view.filters[key] ?? "", (value) => { view.filters[key] = value; redraw(); }));
   return element("div", {},
     element("details", {}, element("summary", {}, "Choose figures"),
@@ -126,10 +128,13 @@ function chartsOf(all) {
     dropCharts(place);
     const x = varied.includes(view.x) ? view.x : firstNumeric(varied, points);
     const keys = varied.filter((key) => key !== x);
-    const chosen = points.filter((point) => keys.every((key) => !view.filters[key] || point[key] === view.filters[key]));
+    const chosen = points.filter((point) => keys.every((key) => !view.filters[key] || (point[key] || kDefault) === view.filters[key]));
     const programs = [...new Set(chosen.map((point) => point.program))];
-    const figures = programs.flatMap((program) => view.figures.map((figure) =>
-      figureElement(figureOver(chosen.filter((point) => point.program === program), program, x, keys, figure))));
+    const figures = programs.flatMap((program) => {
+      const named = variedOf(points.filter((point) => point.program === program), keys);
+      const own = chosen.filter((point) => point.program === program);
+      return view.figures.map((figure) => figureElement(figureOver(own, program, x, named, figure)));
+    });
     place.replaceChildren(chooser(all, x, varied, redraw), element("div", {class: "charts"}, ...figures));
   };
   redraw();
@@ -178,7 +183,7 @@ function overview() {
     ...report.sources.filter((source) => source.live !== undefined).map(liveSection),
     ...report.sources.filter((source) => source.mva !== undefined).map(mvaSection), ...all.map(studySection),
     runs.length > 0 ? element("section", {}, element("h2", {}, "Runs"), element("ul", {}, ...runs.map(({source, index}) =>
-      element("li", {}, element("a", {href: `#/point/${index}/run`}, `${source.label} (${source.kind})`))))) : null);
+      element("li", {}, element("a", {href: `#/point/${index}/run`}, `${source.label}: ${embedded(`point-${index}-run`).title}`), ` (${source.kind})`)))) : null);
 }
 
 // --- Side by side
@@ -189,9 +194,11 @@ function keyOf(point, keys) {
 
 function compareStudies(all) {
   const keys = all[0].settings.filter((key) => all[1].settings.includes(key));
-  const others = new Map(all[1].points.map((point) => [keyOf(point, keys), point]));
-  const pairs = all[0].points.map((point) => [point, others.get(keyOf(point, keys))]).filter(([, other]) => other !== undefined);
+  const [own, others] = all.map((study) => Map.groupBy(study.points, (point) => keyOf(point, keys)));
+  const found = [...own].filter(([key]) => others.has(key)).map(([key, points]) => [points, others.get(key)]);
+  const pairs = found.filter((both) => both.every((points) => points.length === 1)).map(([[first], [second]]) => [first, second]);
   const figures = all[0].figures.filter((name) => all[1].figures.includes(name));
+  const ownSettings = all.flatMap((study) => variedOf(study.points, study.settings)).filter((key) => !keys.includes(key));
   const [a, b] = all.map((study) => study.source.label);
   const place = element("div", {});
   const show = (figure) => {
@@ -207,13 +214,15 @@ function compareStudies(all) {
     place.replaceChildren(
       choice("Figure", figures.map((other) => [other, kFigures[other] ?? other]), figure, show),
       figureElement({title: `Ratio of ${title}`, about: found.length > 60 ? `the first 60 of ${found.length}; the table below has all` : "",
-        kind: "lying", tall: true, x: {label: "point", values: found.slice(0, 60).map(([point]) => name(point))},
+        kind: "lying", x: {label: "point", values: found.slice(0, 60).map(([point]) => name(point))},
         series: [{name: `${b} / ${a}`, values: ratios.slice(0, 60)}], y: `${b} / ${a}`, command}),
       dataTable(title, ["point", a, b, "ratio"], found.map(([point], i) => [name(point), ...values[i], ratios[i]]), command));
   };
   show("parallel_cycles");
   return element("div", {}, element("h1", {}, `${b} against ${a}`),
     element("p", {}, `${pairs.length} points are in both, of ${all[0].points.length} and ${all[1].points.length}.`),
+    pairs.length === found.length ? null : element("p", {}, "Points that differ only in settings which one of the studies varies have no single " +
+      `counterpart in the other, and are left out: ${ownSettings.join(", ")}.`),
     pairs.length === 0 ? null : place);
 }
 

@@ -9,6 +9,7 @@ const kSegments = [  // name, from, until, whose row
   ["waiting to be received", "arrived", "taken", "peer queue"], ["being received", "taken", "delivered", "peer proxy"],
 ];
 const kMostBars = 1500;
+const kSegmentsFigure = {kind: "lying", x: {label: "", values: []}, y: "cycle", series: kSegments.map(([name]) => ({name}))};
 
 function messagesOf(trace) {
   return trace.messages.map((row) => Object.fromEntries(kTrace.map((name, i) => [name, row[i]])));
@@ -89,7 +90,7 @@ class Timeline {
   }
 
   options() {
-    const base = optionsOf({kind: "lying", x: {label: ""}, y: "cycle", series: kSegments});
+    const base = optionsOf(kSegmentsFigure);
     base.scales.x = axis("cycle", {type: "linear", min: this.from, max: this.until, beginAtZero: false});
     base.scales.y = axis("", {type: "category", labels: this.rows});
     base.interaction = {mode: "nearest", intersect: true};
@@ -172,7 +173,7 @@ class Timeline {
     const number = element("input", {type: "number", size: "8"});
     return element("section", {id: "timeline"}, element("h2", {}, "Timeline"),
       this.trace.omitted > 0 ? element("p", {}, `The trace has ${shown(this.trace.omitted)} further messages, which this report does not ` +
-        "have; --window FROM:TO of braid report chooses others.") : null,
+        "have; --window FROM:UNTIL of braid report chooses others.") : null,
       element("figure", {},
         element("figcaption", {}, "Where messages are", element("span", {class: "about"}, "a row for each queue, proxy and link")),
         element("div", {class: "controls"}, button("Zoom in", () => this.zoom(0.5)), button("Zoom out", () => this.zoom(2)),
@@ -183,7 +184,8 @@ class Timeline {
             if (message === undefined) announce(`There is no message ${number.value} in this report`);
             else this.follow(message);
           })),
-        element("div", {class: "plot tall"}, this.canvas), this.state,
+        legendOf(kSegmentsFigure, () => this.chart),
+        element("div", {class: "plot", style: `height: ${Math.max(12, 4 + 1.5 * this.rows.length)}rem`}, this.canvas), this.state,
         element("div", {class: "controls"}, downloadButton("the window's messages", () => this.csv())),
         commandOf(this.command), this.followed,
         element("details", {}, element("summary", {}, "Show the messages of the window"), this.list)));
