@@ -68,7 +68,10 @@ class Document {
   const Node* root_ = &kNothing;
 };
 
-// The contents of a text file of at most kMaxFileBytes.
+// Named in place of a file that is read.
+inline constexpr char kStandardInput[] = "-";
+
+// The contents of a text file of at most kMaxFileBytes; kStandardInput: of standard input.
 Result<std::string> read_text_file(const std::string& path);
 
 // Builds a Document from a parser's events. It refuses a tree that is too deep and a key that a map has twice.

@@ -463,4 +463,11 @@ bool shapes(const std::string& key, bool simulated) {
   return scope == Scope::kBoth || (scope == Scope::kSimulated) == simulated;
 }
 
+std::optional<Mode> mode_of(const std::string& key) {
+  // In other modes no frame is on a link.
+  if (key.starts_with("faults.") && key != "faults.seed") return Mode::kReal;
+  if (key == "simulation.message_bytes") return Mode::kNoContention;
+  return std::nullopt;
+}
+
 }  // namespace braid::settings

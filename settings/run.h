@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -93,5 +94,8 @@ inline const Schema& schema_of(const RunConfig*) {
 
 // Is this setting or list of RunConfig used in simulated runs (`simulated`), or in live runs?
 bool shapes(const std::string& key, bool simulated);
+
+// The only mode of simulations in which this setting has an effect; none: it is not bound to one.
+std::optional<Mode> mode_of(const std::string& key);
 
 }  // namespace braid::settings

@@ -8,11 +8,6 @@
 namespace braid::settings {
 
 template <>
-struct Words<Mode> {
-  static constexpr Word<Mode> kAll[] = {
-      {"real", Mode::kReal}, {"no-delay", Mode::kNoDelay}, {"no-contention", Mode::kNoContention}};
-};
-template <>
 struct Words<Handlers> {
   static constexpr Word<Handlers> kAll[] = {{"compute", Handlers::kCompute}, {"own", Handlers::kOwn}};
 };

@@ -15,6 +15,12 @@ enum class Mode : std::uint8_t {
   kNoContention,  // each message takes as long as one on an idle system, whatever else is in flight
 };
 
+template <>
+struct Words<Mode> {
+  static constexpr Word<Mode> kAll[] = {
+      {"real", Mode::kReal}, {"no-delay", Mode::kNoDelay}, {"no-contention", Mode::kNoContention}};
+};
+
 // Whose time the page protocol's work for an arrived message takes.
 enum class Handlers : std::uint8_t {
   kCompute,  // a waiting compute node's, else a computing one's, which is delayed meanwhile

@@ -67,6 +67,28 @@ class Fit(unittest.TestCase):
             lines.append(line)
         return self.write("known.yaml", "\n".join(lines) + "\n")
 
+    def test_what_cannot_be_fitted_is_refused_before_anything_is_simulated(self):
+        self.write("one.yaml", STUDY % (1, "alewife-1997"))
+        self.write("two.yaml", STUDY % (2, "alewife-1997"))
+        good, out = TARGETS % (6000, 0.3), self.folder / "out"
+        for change, words in (
+                (("name: found", "name: ../found"), "key 'name': must be the name of a model"),
+                (("two.yaml", "three.yaml"), "three.yaml: cannot be read"),
+                (("model: alewife-1997", "model: alewife"), "there is no cost model 'alewife'; there are: alewife-1997")):
+            self.assertIn(words, braid("fit", self.write("targets.yaml", good.replace(*change)), "-o", out, expect=78))
+        targets = self.write("targets.yaml", good)
+        for study, words in (("engine: live", "live runs have no part in a fit"), ("base: {cycles: {unit: 3}}", "is fitted ('unit')"),
+                             ("base: {simulation: {mode: no-delay}}", "has a point with simulation.mode no-delay")):
+            text = STUDY % (1, "alewife-1997")
+            base = "base: {protocol: mgs, compute: 1, simulation: {model: alewife-1997"
+            text = {"engine: live": text + "engine: live\n", "base: {cycles: {unit: 3}}": text.replace(base, base.replace("base: {", "base: {cycles: {unit: 3}, ")),
+                    "base: {simulation: {mode: no-delay}}": text.replace(base, base + ", mode: no-delay")}[study]
+            self.write("one.yaml", text)
+            self.assertIn(words, braid("fit", targets, "-o", out, expect=78))
+        self.assertIn("results are a folder", braid("fit", targets, "-o", "-", expect=73))
+        self.assertIn("is a file, and results are a folder", braid("fit", targets, "-o", targets, expect=73))
+        self.assertFalse(out.exists())
+
     def test_the_numbers_of_a_known_machine_are_found(self):
         known = self.write("known-study.yaml", STUDY % (1, self.known_machine()))
         braid("study", known, "-o", self.folder / "known")

@@ -31,6 +31,18 @@ class Plan(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
+    def test_what_it_cannot_do_is_refused_with_the_cure(self):
+        plan = ("plan", "--app", "jacobi")
+        for words, status, said in (
+                ((*plan, *MACHINE, "-o", "-"), 73, "-: results are a folder of files"),
+                ((*plan, *MACHINE, "-o", __file__), 73, "is a file, and results are a folder"),
+                ((*plan, "--cluster-size", 2, "-o", "x"), 64, "say how many compute nodes all clusters have together with --nodes"),
+                ((*plan, "--nodes", 2048, "--cluster-size", 1, "-o", "x"), 64, "are 2048 clusters of 1, and a machine has at most 1024"),
+                ((*plan, *MACHINE, "--set", "simulation.mode=no-delay", "-o", self.folder / "x"), 64, "'simulation.mode' is what 'braid plan' chooses"),
+                ((*plan, *MACHINE, "--seeds", 3, "-o", "x"), 64, "--seeds is given twice, and has one value"),
+                (("plan", "--app", "jacobi --size '6 4'", *MACHINE, "-o", "x"), 64, "quotes and backslashes mean nothing")):
+            self.assertIn(said, braid(*words, expect=status).stderr)
+
     def test_recommendation_and_its_figures(self):
         done = braid("plan", "--app", APP, *MACHINE, "-o", self.folder / "plan")
         self.assertIn(f"{APP}: 4 clusters of 2 compute nodes, model alewife-1997, seeds 1 to 2\n", done.stdout)

@@ -60,6 +60,26 @@ class Report(unittest.TestCase):
         if not report["deterministic"]:
             self.skipTest("programs are not charged by the compiler plug-in")
 
+    # --- Where it reads and writes
+
+    def test_it_reads_standard_input_and_writes_standard_output(self):
+        run("sim", "--quiet", "--report", "run.json", "jacobi", "--size", "64", folder=self.folder)
+        page = run(f"'{BIN}/braid' report - -o - < run.json", shell=True, folder=self.folder).stdout
+        self.assertEqual(embedded(page, "point-0-run")["command"], ["jacobi", "--size", "64"])
+        study = run(f"'{BIN}/braid' study - -o from_input < small.yaml && '{BIN}/braid' report from_input -o -", shell=True, folder=self.folder).stdout
+        self.assertEqual(embedded(study, "report-data")["sources"][0]["csv"], (self.folder / "out" / "points.csv").read_text())
+
+    def test_it_writes_over_nothing_that_it_reads(self):
+        run("sim", "--quiet", "--report", "run.json", "--trace", "run.jsonl", "jacobi", "--size", "64", folder=self.folder)
+        before = (self.folder / "run.json").read_bytes()
+        for words in (("run.json", "-o", "./run.json"), ("run.json", "--trace", "run.jsonl", "-o", "run.jsonl")):
+            self.assertIn("is what the page is made of; name another file", self.refusal(*words, status=64))
+        self.assertEqual((self.folder / "run.json").read_bytes(), before)
+
+    def test_three_sources_are_refused(self):
+        self.assertIn("takes one source, or two side by side; 3 are named", self.refusal("out", "out", "out", "-o", "page.html", status=64))
+        self.assertIn("can be read once", self.refusal("-", "-", "-o", "page.html", status=64))
+
     # --- What it has
 
     def test_it_has_the_study_and_the_table_as_they_are(self):

@@ -2,7 +2,7 @@
 """The tables of a study and the page of `braid report` are the same bytes, however the study was run: one point after the other, beside other
 work, with other addresses, in another folder, and killed or interrupted at random moments and run on.
 
-    study_bytes_test.py BIN [--moments 1] [--seed 1] [unittest arguments]
+    study_bytes_test.py BIN [--moments 3] [--seed 1] [unittest arguments]
 
 The moments follow from the seed, which is printed; seed 0: any. What the processes do at a moment may differ. With BRAID_LONG_TESTS=1 the study
 has all eight applications instead of four.
@@ -25,7 +25,7 @@ import unittest
 IS_LONG = os.environ.get("BRAID_LONG_TESTS") == "1"
 parser = argparse.ArgumentParser()
 parser.add_argument("bin", type=pathlib.Path)
-parser.add_argument("--moments", type=int, default=1)
+parser.add_argument("--moments", type=int, default=3)
 parser.add_argument("--seed", type=int, default=1)
 OPTIONS, OTHERS = parser.parse_known_args()
 BIN = OPTIONS.bin.resolve()

@@ -142,7 +142,7 @@ TEST_F(StudyRun, TruncatedResultIsRunAgain) {
 }
 
 TEST_F(StudyRun, EqualPointsRunOnceAndHaveARowEach) {
-  ASSERT_EQ(run(study({""}, "vary: [{dispatch: [rr, round-robin]}]\n")).status, 0);
+  ASSERT_EQ(run(study({"base: {proxies: 1}", "base: {dispatch: rr}"}, "")).status, 0);
   EXPECT_THAT(began(), SizeIs(1));
   ASSERT_THAT(table(), SizeIs(3));
   EXPECT_EQ(table()[1], table()[2]);
@@ -359,7 +359,7 @@ TEST_F(StudyRun, ErrorsAreReportedBeforeAnyPointRuns) {
       << "applications: [" << FAKE_APP << "]\nbase: {simulation: {model: nothing}}\n";
   const Finished model = run(folder_ / "model.yaml");
   EXPECT_EQ(model.status, 78);
-  EXPECT_THAT(model.err, HasSubstr("/models/nothing.yaml: cannot be read (No such file or directory)"));
+  EXPECT_THAT(model.err, HasSubstr("there is no cost model 'nothing'; there are: "));
   EXPECT_THAT(began(), IsEmpty());
 }
 

@@ -287,6 +287,33 @@ std::string contradiction(const std::string& yaml) {
   return good ? "" : good.error().text;
 }
 
+TEST(Study, RefusesAPointThatStandsThereTwice) {
+  const std::string twice = "which is one point; remove one of them";
+  EXPECT_EQ(refusal(kWater + "vary:\n- proxies: [1, 2, 1]\n"),
+            "s.yaml:3:19: key 'proxies': has 'proxies 1' twice, " + twice);
+  EXPECT_THAT(refusal(kWater + "vary:\n- faults.loss: [0.10, 0.1]\n"),
+              HasSubstr("has 'faults.loss 0.1' twice"));
+  EXPECT_THAT(refusal(kWater + "vary:\n- arguments.seed: [1, 1]\n"),
+              HasSubstr("has 'arguments.seed 1' twice"));
+  EXPECT_THAT(refusal(kWater + "vary:\n- {clusters: [2, 2], compute: [3, 3]}\n"),
+              HasSubstr("has 'clusters 2, compute 3' twice"));
+  EXPECT_EQ(refusal("applications: [water, jacobi, water]\n"),
+            "s.yaml:1:31: key 'applications[2]': stands twice in the list, " + twice);
+  EXPECT_THAT(points(kWater + "vary:\n- {clusters: [2, 2], compute: [3, 4]}\n"), SizeIs(2));
+  EXPECT_THAT(points("applications: [water, {application: water, base: {protocol: lazy}}]\n"), SizeIs(2));
+}
+
+TEST(Study, RefusesWhatHasAnEffectInNoPoint) {
+  const std::string loss = kWater + "vary:\n- faults.loss: [0, 0.1]\n- simulation.mode: ";
+  EXPECT_EQ(
+      refusal(loss + "[no-delay, no-contention]\n"),
+      "s.yaml:3:3: key 'faults.loss': has no effect, for no point has simulation.mode real; remove it, or add that mode");
+  EXPECT_THAT(points(loss + "[no-delay, real]\n"), SizeIs(4));
+  EXPECT_THAT(refusal(kWater + "base: {simulation: {message_bytes: 100}}\n"),
+              HasSubstr("no point has simulation.mode no-contention"));
+  EXPECT_THAT(points(kWater + "base: {simulation: {message_bytes: 100, mode: no-contention}}\n"), SizeIs(1));
+}
+
 TEST(Study, RefusesImpossiblePointsUnlessAConditionExcludesThem) {
   const std::string yaml = kWater + "base: {nis: 2}\nvary: [{proxies: [1, 2]}]\n";
   EXPECT_THAT(contradiction(yaml), StartsWith("s.yaml:2:8: key 'nis': 2 network interfaces for 1 proxies"));
@@ -371,7 +398,7 @@ TEST(Studies, SmallStudyIsSmall) {
 
 TEST(StudyResults, SettingsOfAPointAreWrittenAsAnEqualConfigurationFile) {
   const Study study = parsed(kWater +
-                             "base:\n  simulation: {model: \"a b.yaml\", mode: no-contention}\n"
+                             "base:\n  simulation: {model: \"a b.yaml\", mode: real}\n"
                              "  transport: {mtu_bytes: auto, all_pairs: true}\n"
                              "  faults: {loss: 0.015, seed: 18446744073709551615}\n"
                              "vary: [{dispatch: [round-robin]}]\n");

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
+#include <set>
 #include <span>
 #include <type_traits>
 
@@ -199,6 +200,7 @@ class WordsCheck {
   // The words after the command's name. Returns when all that CLI11 would refuse of options is right.
   void check(std::span<char* const> words) const {
     std::size_t room = positions();
+    std::set<const Option*> seen;  // that have a value
     for (std::size_t i = 0; i < words.size(); ++i) {
       const std::string word = words[i];
       if (word == "--") return;
@@ -219,6 +221,10 @@ class WordsCheck {
         refuse_option(command_, name);
       }
       if (std::holds_alternative<bool*>(option->target)) continue;
+      const bool is_list = std::holds_alternative<std::vector<std::string>*>(option->target);
+      if (!is_list && !seen.insert(option).second)
+        refuse(kUsageStatus, fmt::format("{0}: {1} is given twice, and has one value; see 'braid {0} --help'",
+                                         command_.name, name));
       if (equals == std::string::npos && ++i == words.size()) return;  // CLI11 says what is missing
       check_value(*option, word, equals == std::string::npos ? words[i] : word.substr(equals + 1));
     }

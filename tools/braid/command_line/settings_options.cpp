@@ -47,12 +47,17 @@ bool is_flag(const Setting& setting) {
 // Nothing is ignored without a word.
 void tell_of_idle_settings(const settings::Collector<settings::RunConfig>& builder) {
   const settings::RunConfig defaults;
+  const settings::Mode mode = builder.unchecked().simulation.mode;
   for (const auto& [key, place] : builder.given()) {
-    if (settings::find_setting(settings::kRunSchema, key) == nullptr || settings::shapes(key, true)) continue;
+    if (settings::find_setting(settings::kRunSchema, key) == nullptr) continue;
+    const bool is_live = !settings::shapes(key, true);
+    const std::optional<settings::Mode> only = settings::mode_of(key);
+    if (!is_live && (!only || *only == mode)) continue;
     if (settings::text_of(settings::kRunSchema, &builder.unchecked(), key) ==
         settings::text_of(settings::kRunSchema, &defaults, key))
       continue;
-    fmt::print(stderr, "braid: {} has no effect in simulated runs\n", place);
+    fmt::print(stderr, "braid: {} has no effect {}\n", place,
+               is_live ? "in simulated runs" : fmt::format("in mode {}", settings::word_of(mode)));
   }
 }
 

@@ -1,8 +1,13 @@
 #include "tools/braid/report/report_command.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
+#include "settings/document.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/report/report_page.h"
@@ -41,6 +46,20 @@ int write_report(const Arguments& arguments) {
     refuse(kUsageStatus, "report: --trace belongs to one source; name only that");
   if (!arguments.window.empty() && arguments.trace.empty())
     refuse(kUsageStatus, "report: --window chooses a part of a trace; name that with --trace");
+  if (arguments.sources.size() > 2)
+    refuse(kUsageStatus, fmt::format("report: takes one source, or two side by side; {} are named",
+                                     arguments.sources.size()));
+  std::vector<std::string> read = arguments.sources;
+  if (!arguments.trace.empty()) read.push_back(arguments.trace.substr(arguments.trace.find('=') + 1));
+  if (std::count(read.begin(), read.end(), settings::kStandardInput) > 1)
+    refuse(kUsageStatus, "report: '-' is standard input, which can be read once; name files");
+  for (const std::string& path : read) {
+    std::error_code problem;
+    if (std::filesystem::equivalent(path, arguments.file, problem) &&
+        std::filesystem::is_regular_file(path, problem))
+      refuse(kUsageStatus,
+             fmt::format("--output: {} is what the page is made of; name another file", arguments.file));
+  }
   TraceWindow window;
   if (!arguments.window.empty()) {
     const Result<TraceWindow> parsed = parse_window(arguments.window);
@@ -77,7 +96,7 @@ Subcommand report_command() {
           .options =
               {{.names = "source",
                 .value_text = "SOURCE ...",
-                .help = "a study's folder, or a run's report",
+                .help = "a study's folder, or a run's report; -: that of standard input",
                 .target = &arguments->sources},
                {.names = "-o,--output", .value_text = "FILE", .help = "the page", .target = &arguments->file},
                {.names = "--trace",

@@ -10,6 +10,7 @@
 #include <map>
 #include <sstream>
 
+#include "settings/document.h"
 #include "settings/text.h"
 #include "tools/braid/number_in.h"
 #include "tools/braid/shell_word.h"
@@ -21,8 +22,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Result<std::string> contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
+  std::ifstream file(path == settings::kStandardInput ? "/dev/stdin" : path, std::ios::binary);
   std::stringstream text;
+  if (file && file.peek() == std::ifstream::traits_type::eof() && !file.bad())
+    return error("{}: is empty; let the command that made it write it again", path);
   if (!file || !(text << file.rdbuf())) return error("{}: cannot be read ({})", path, std::strerror(errno));
   return text.str();
 }
@@ -293,7 +296,8 @@ Result<ReportSource> load_study_folder(const std::string& folder) {
   if (!mva) return mva.error();
   ReportSource source;
   if (const Result<void> taken = take_points(source, *study, path); !taken) return taken.error();
-  const std::string file = text_in(*study, "file");
+  std::string file = text_in(*study, "file");
+  if (file == settings::kStandardInput) file.clear();
   source.label = std::filesystem::path(file).stem().string();
   const Json& missing = member(*study, "missing");
   source.about["kind"] = "study";
@@ -331,7 +335,8 @@ Result<ReportSource> load_run(const std::string& path) {
   if (!read) return read.error();
   Json json = *read;
   ReportSource source;
-  source.label = std::filesystem::path(path).stem().string();
+  source.label =
+      path == settings::kStandardInput ? "standard input" : std::filesystem::path(path).stem().string();
   if (json.is_object() && json.contains("cycles_per_second")) {
     source.kind = ReportSource::Kind::kSimulation;
     if (const Result<void> good = check_simulation(json, path); !good) return good.error();
@@ -386,7 +391,7 @@ std::optional<Json> traced_row(const Json& line, bool has_proxies) {
 }
 
 Result<Json> read_trace(const std::string& path, const TraceWindow& window, bool has_proxies) {
-  std::ifstream file(path);
+  std::ifstream file(path == settings::kStandardInput ? "/dev/stdin" : path);
   if (!file) return error("{}: cannot be read ({})", path, std::strerror(errno));
   Json messages = Json::array();
   std::size_t omitted = 0, number = 0;
@@ -410,7 +415,7 @@ Result<Json> read_trace(const std::string& path, const TraceWindow& window, bool
 
 Result<ReportSource> load_source(const std::string& path) {
   std::error_code problem;
-  const bool is_folder = std::filesystem::is_directory(path, problem);
+  const bool is_folder = path != settings::kStandardInput && std::filesystem::is_directory(path, problem);
   Result<ReportSource> source = is_folder ? load_study_folder(path) : load_run(path);
   if (!source) return source;
   std::filesystem::path place = std::filesystem::path(path).lexically_normal();

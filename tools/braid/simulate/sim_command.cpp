@@ -99,6 +99,9 @@ int simulate_application(const Arguments& arguments, const Given& given) {
       engine_settings(options.config, *model).page_length().bytes() < settings::kMinPageBytes;
   options.application = is_checked ? checked_build(*application) : *application;
   warn_of_thread_variables(options);
+  if (arguments.trace_file == "-" && arguments.settings.report_file() == "-")
+    refuse(kUsageStatus,
+           "sim: --report and --trace would both be on standard output, one in the other; let one be a file");
   OutputFileOption report_file("--report", arguments.settings.report_file());
   OutputFileOption trace("--trace", arguments.trace_file, OutputFile::Existing::kEmptied);
   options.trace = trace.file();

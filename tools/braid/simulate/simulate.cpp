@@ -212,7 +212,7 @@ std::string model_path(const std::string& name, const std::string& folder) {
   return folder + "/" + name + ".yaml";
 }
 
-Result<settings::CostModel> load_model(const std::string& name, const std::string& folder) {
+Result<std::string> find_model(const std::string& name, const std::string& folder) {
   const std::string path = model_path(name, folder);
   std::error_code problem;
   if (path != name && !std::filesystem::exists(path, problem)) {
@@ -221,11 +221,16 @@ Result<settings::CostModel> load_model(const std::string& name, const std::strin
          it.increment(problem))
       if (it->path().extension() == ".yaml") there.push_back(it->path().stem());
     std::sort(there.begin(), there.end());
-    return error(
-        "--model: there is no cost model '{}'; there are: {}. A file's path, such as ./mine.yaml, works too",
-        name, fmt::join(there, ", "));
+    return error("there is no cost model '{}'; there are: {}. A file's path, such as ./mine.yaml, works too",
+                 name, fmt::join(there, ", "));
   }
-  return settings::CostModel::load(path);
+  return path;
+}
+
+Result<settings::CostModel> load_model(const std::string& name, const std::string& folder) {
+  const Result<std::string> path = find_model(name, folder);
+  if (!path) return path.error();
+  return settings::CostModel::load(*path);
 }
 
 Result<void> check_simulated(const settings::Collector<settings::RunConfig>& builder,

@@ -55,6 +55,8 @@ struct SimulationReport {
 
 // The file of a model: `name` is a file, or the name of a model in `folder`.
 std::string model_path(const std::string& name, const std::string& folder);
+// The same file; error: there is no such model.
+Result<std::string> find_model(const std::string& name, const std::string& folder);
 Result<settings::CostModel> load_model(const std::string& name, const std::string& folder);
 // What must hold between settings, checked when all sources are known: what was not given is the model's, or else the
 // protocol's. The error names the place of what was given.

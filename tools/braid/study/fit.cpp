@@ -95,6 +95,8 @@ constexpr settings::List kLists[] = {settings::list<&F::fit>(
     "{number: unit, target: utilisation, value: 0.352, least: 1, most: 50, source: \"…\"}", kNumberSchema)};
 
 std::optional<settings::Conflict> fits_little(const F& f) {
+  if (f.name.empty() || f.name.find('/') != std::string::npos || f.name.starts_with('.'))
+    return settings::Conflict{{"name"}, "must be the name of a model, as its file has it without '.yaml'"};
   if (f.fit.empty()) return settings::Conflict{{"fit"}, "is missing; add what is fitted to what"};
   if (f.fit.size() > F::kMostNumbers)
     return settings::Conflict{

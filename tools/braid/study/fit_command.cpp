@@ -14,6 +14,7 @@
 #include "tools/braid/simulate/simulate.h"
 #include "tools/braid/study/figures.h"
 #include "tools/braid/study/fit.h"
+#include "tools/braid/study/study_folder.h"
 #include "tools/braid/study/study_results.h"
 #include "tools/braid/study/study_runner.h"
 
@@ -47,12 +48,16 @@ class Fit {
   Fit(const Arguments& arguments, FitConfig config)
       : arguments_(arguments),
         config_(std::move(config)),
-        model_path_(model_path(config_.model, models_folder())) {}
+        model_path_(taken(find_model(config_.model, models_folder()))) {}
 
   int run() {
     model_ = taken(settings::CostModel::load(model_path_));
     study_ = taken(load_study(beside(config_.study)));
     check_study();
+    if (!config_.predict.empty()) {  // before what takes long
+      predicted_ = taken(load_study(beside(config_.predict)));
+      check_simulated_only(*predicted_);
+    }
     FitSearch search(config_, start());
     print_head();
     while (!search.is_over()) {
@@ -85,6 +90,7 @@ class Fit {
 
   // A fit that has seen larger clusters predicts nothing about them.
   void check_study() const {
+    check_simulated_only(*study_);
     for (const StudyPoint& point : study_->points) {
       const settings::RunConfig c = point.settings.unchecked();
       if (c.compute != 1 || c.proxies != 1)
@@ -92,11 +98,28 @@ class Fit {
                fmt::format("{}: has a point with clusters of {} compute nodes and {} proxies; a fit is to "
                            "clusters of one, with one proxy, so that all others are predictions",
                            beside(config_.study), c.compute, c.proxies));
+      if (c.simulation.mode != settings::Mode::kReal)
+        refuse(
+            kConfigStatus,
+            fmt::format("{}: has a point with simulation.mode {}; a fit is to messages of proxies: mode real",
+                        beside(config_.study), settings::word_of(c.simulation.mode)));
+      for (const FitNumber& n : config_.fit)
+        for (const std::string& cost : costs_of(n.number))
+          if (const auto given = point.settings.given().find("cycles." + cost);
+              given != point.settings.given().end())
+            refuse(kConfigStatus, fmt::format("{} is fitted ('{}'); remove it there, or do not fit it",
+                                              given->second, n.number));
     }
     for (const std::string& key : study_->varied)
       if (key.starts_with("transport."))
         refuse(kConfigStatus,
                fmt::format("{}: varies {}; a fit is to one machine", beside(config_.study), key));
+  }
+
+  static void check_simulated_only(const Study& study) {
+    if (study.live)
+      refuse(kConfigStatus,
+             fmt::format("{}: key 'engine': live runs have no part in a fit; remove it", study.file));
   }
 
   // What the study gives to its simulations' transport is a part of the machine that is fitted.
@@ -188,7 +211,7 @@ class Fit {
   // --- The prediction
 
   int predict(const std::string& model) const {
-    Study study = taken(load_study(beside(config_.predict)));
+    Study study = *predicted_;
     for (StudyPoint& point : study.points)
       if (const Result<void> done = point.settings.set("simulation.model", model, "braid fit: model:"); !done)
         refuse(kConfigStatus, done.error().text);
@@ -236,12 +259,15 @@ class Fit {
   const std::string model_path_;
   std::optional<settings::CostModel> model_;
   std::optional<Study> study_;
+  std::optional<Study> predicted_;  // none: nothing is
   std::string log_;
 };
 
 int run_fit(const Arguments& arguments) {
   if (arguments.folder.empty())
     refuse(kUsageStatus, "fit: name a folder for the results, e.g. '-o out/fit'; see 'braid fit --help'");
+  if (const Result<void> good = check_results_folder(arguments.folder); !good)
+    refuse(kCannotCreateStatus, good.error().text);
   Result<FitConfig> config = load_fit(arguments.file);
   if (!config) refuse(kConfigStatus, config.error().text);
   try {
@@ -262,7 +288,7 @@ Subcommand fit_command() {
       .footer = kFooter,
       .options = {{.names = "file",
                    .value_text = "FILE",
-                   .help = "what is fitted to what",
+                   .help = "what is fitted to what; -: standard input, beside the files of this folder",
                    .target = &arguments->file},
                   {.names = "-o,--output",
                    .value_text = "FOLDER",

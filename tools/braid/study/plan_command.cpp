@@ -18,6 +18,7 @@
 #include "tools/braid/find_program.h"
 #include "tools/braid/study/figures.h"
 #include "tools/braid/study/sizing.h"
+#include "tools/braid/study/study_folder.h"
 #include "tools/braid/study/study_runner.h"
 
 namespace braid::cli {
@@ -41,8 +42,15 @@ constexpr const char* kFooter =
     "  braid plan --app water --nodes 16 --cluster-size 4 -o out/plan\n"
     "  braid run --clusters 4 --compute 4 --report run.json water && braid plan --from run.json -o out/plan\n";
 
-constexpr std::array kOwnKeys = {"clusters", "compute",     "proxies",         "nis",
-                                 "dispatch", "faults.seed", "simulation.model"};
+constexpr std::array kOwnKeys = {"clusters",
+                                 "compute",
+                                 "proxies",
+                                 "nis",
+                                 "dispatch",
+                                 "faults.seed",
+                                 "simulation.model",
+                                 "simulation.mode",
+                                 "simulation.message_bytes"};
 
 struct Arguments {
   std::string app;
@@ -114,6 +122,11 @@ Program program_of(const Arguments& arguments, const Given& given) {
   Program program;
   if (given.has("--from")) program = of_live_run(arguments.report);
   if (given.has("--app")) {
+    if (arguments.app.find_first_of("'\"\\") != std::string::npos)
+      refuse(
+          kUsageStatus,
+          "--app: quotes and backslashes mean nothing there, and words have no blanks; a live run's report "
+          "(--from) has any words");
     std::vector<std::string> words = words_of(arguments.app);
     if (words.empty()) refuse(kUsageStatus, "--app: names no program");
     program.application = words.front();
@@ -133,9 +146,16 @@ Program program_of(const Arguments& arguments, const Given& given) {
                                        arguments.nodes, program.compute));
     program.clusters = arguments.nodes / program.compute;
   }
+  if (program.clusters == 0)
+    refuse(kUsageStatus, "plan: say how many compute nodes all clusters have together with --nodes");
+  if (program.clusters > kMaxClusters)
+    refuse(
+        kUsageStatus,
+        fmt::format("--nodes {}: are {} clusters of {}, and a machine has at most {}; take larger clusters",
+                    program.clusters * program.compute, program.clusters, program.compute, kMaxClusters));
   if (program.clusters < 2)
     refuse(kUsageStatus,
-           fmt::format("plan: the machine has {} cluster(s), and one needs no proxies; --nodes says how many "
+           fmt::format("plan: the machine has {} cluster, and one needs no proxies; --nodes says how many "
                        "compute nodes all clusters have together",
                        program.clusters));
   return program;
@@ -250,6 +270,8 @@ int run_plan(const Arguments& arguments, const Given& given) {
   if (arguments.folder.empty())
     refuse(kUsageStatus,
            "plan: name a folder for the simulations, e.g. '-o out/plan'; see 'braid plan --help'");
+  if (const Result<void> good = check_results_folder(arguments.folder); !good)
+    refuse(kCannotCreateStatus, good.error().text);
   return Planner(arguments, program_of(arguments, given)).run();
 }
 
@@ -269,7 +291,7 @@ Subcommand plan_command() {
             .target = &a->app},
            {.names = "--from",
             .value_text = "FILE",
-            .help = "take program, arguments and machine from the report of a live run",
+            .help = "take program, arguments and machine from the report of a live run; -: standard input",
             .target = &a->report},
            {.names = "--nodes",
             .value_text = "N",

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 #include <algorithm>
+#include <map>
+#include <optional>
 #include <set>
 
 #include "base/json.h"
@@ -49,6 +51,10 @@ constexpr settings::Setting kRepetitions = {
           *static_cast<unsigned*>(s) = static_cast<unsigned>(std::stoul(text));
         }};
 
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
 struct Assignment {
   const Node* key;
   const Node* value;
@@ -61,6 +67,8 @@ struct Part {
   const Node* base = nullptr;  // null: absent
   std::vector<Axis> axes;
   std::vector<const Node*> conditions;
+
+  bool is_empty() const { return base == nullptr && axes.empty() && conditions.empty(); }
 };
 
 struct Application {
@@ -100,6 +108,7 @@ class StudyLoader {
     }
     if (study_.points.empty())
       return error("{}: no point is left; the conditions of 'where' exclude every combination", file_);
+    if (const Result<void> good = check_modes(); !good) return good.error();
     return std::move(study_);
   }
 
@@ -160,6 +169,14 @@ class StudyLoader {
       const std::string entry = fmt::format("applications[{}]", i);
       Result<Application> application = load_application(*list.items[i], entry);
       if (!application) return application.error();
+      const auto is_same = [&](const Application& other) {
+        return other.name == application->name && other.live == application->live &&
+               other.arguments == application->arguments && other.part.is_empty() &&
+               application->part.is_empty();
+      };
+      if (std::any_of(applications_.begin(), applications_.end(), is_same))
+        return wrong(*list.items[i], entry,
+                     "stands twice in the list, which is one point; remove one of them");
       applications_.push_back(std::move(*application));
     }
     return {};
@@ -265,6 +282,23 @@ class StudyLoader {
     return axis;
   }
 
+  // Points that are the same would count twice in medians.
+  Result<void> check_repeated(const Axis& axis) const {
+    std::set<std::string> seen;
+    for (const std::vector<Assignment>& place : axis) {
+      StudyPoint point;
+      if (const Result<void> done = apply(place, point); !done) return done;
+      std::string words;
+      for (const Assignment& a : place)
+        words += fmt::format("{}{} {}", words.empty() ? "" : ", ", a.key->text,
+                             text_of(point.value_of(a.key->text)));
+      if (!seen.insert(words).second)
+        return wrong(*place.front().value, place.front().key->text,
+                     fmt::format("has '{}' twice, which is one point; remove one of them", words));
+    }
+    return {};
+  }
+
   // A key on two axes would take the second one's value, and points would be duplicated.
   Result<void> check_axes(const std::vector<Axis>& axes) const {
     std::set<std::string> seen;
@@ -274,6 +308,7 @@ class StudyLoader {
         if (!seen.insert(a.key->text).second)
           return wrong(*a.key, a.key->text, "is on two axes; let one have it");
       }
+      if (const Result<void> good = check_repeated(axis); !good) return good;
       points *= axis.size();
       if (points > kMaxStudyPoints)
         return error("{}: key 'vary': more than {} combinations; take fewer values", file_, kMaxStudyPoints);
@@ -352,6 +387,29 @@ class StudyLoader {
     return {};
   }
 
+  // What has an effect in no point is not ignored silently.
+  Result<void> check_modes() const {
+    std::map<std::string, std::string> idle;  // key -> place
+    std::set<std::string> acting;
+    for (const StudyPoint& point : study_.points) {
+      for (const auto& [key, place] : point.settings.given()) {
+        const std::optional<settings::Mode> only = settings::mode_of(key);
+        if (!only) continue;
+        if (*only == point.settings.unchecked().simulation.mode)
+          acting.insert(key);
+        else
+          idle.emplace(key, place);
+      }
+    }
+    for (const auto& [key, place] : idle) {
+      if (acting.contains(key)) continue;
+      const auto mode = settings::word_of(*settings::mode_of(key));
+      return error("{} has no effect, for no point has simulation.mode {}; remove it, or add that mode",
+                   place, mode);
+    }
+    return {};
+  }
+
   const Document& document_;
   const std::string& file_;
   std::vector<Application> applications_;
@@ -360,10 +418,6 @@ class StudyLoader {
       nullptr;  // a key that only live runs have, which is not ignored silently; null: there is none
   Study study_;
 };
-
-std::string text_of(const Json& value) {
-  return value.is_string() ? value.get<std::string>() : value.dump();
-}
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "tools/braid/run/host_options.h"
 #include "tools/braid/shell_word.h"
 #include "tools/braid/study/study.h"
+#include "tools/braid/study/study_folder.h"
 #include "tools/braid/study/study_runner.h"
 #include "tools/braid/study/task_runner.h"
 
@@ -81,6 +82,8 @@ int run_study(const Arguments& arguments, const Given& given) {
   if (!study) refuse(kConfigStatus, study.error().text);
   if (arguments.folder.empty() && !arguments.list)
     refuse(kUsageStatus, "study: name a folder for the results, e.g. '-o results'; see 'braid study --help'");
+  if (const Result<void> good = check_results_folder(arguments.folder); !good)
+    refuse(kCannotCreateStatus, good.error().text);
   if (arguments.oversubscribe && !study->live)
     refuse(kUsageStatus,
            fmt::format("--oversubscribe: is for live runs, and {} has no 'engine: live'", study->file));
@@ -117,7 +120,10 @@ Subcommand study_command() {
           "braid study file.yaml -o folder [options]\n       braid study table folder [options of 'braid study table --help']",
       .footer = kFooter,
       .options =
-          {{.names = "file", .value_text = "FILE", .help = "what to vary", .target = &arguments->file},
+          {{.names = "file",
+            .value_text = "FILE",
+            .help = "what to vary; -: standard input",
+            .target = &arguments->file},
            {.names = "-o,--output",
             .value_text = "FOLDER",
             .help = "the results' folder; made if it is missing",

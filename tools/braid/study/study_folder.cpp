@@ -23,11 +23,20 @@ std::string key_of(const OrderedJson& command, const nlohmann::json& settings) {
 
 }  // namespace
 
-Result<StudyFolder> StudyFolder::open(const std::string& name) {
+Result<void> check_results_folder(const std::string& name) {
   if (name == "-")
     return error(
         "-: results are a folder of files, and standard output takes one; name a folder, e.g. 'results' (one of this "
         "name: './-')");
+  std::error_code problem;
+  const auto status = std::filesystem::status(name, problem);
+  if (std::filesystem::exists(status) && !std::filesystem::is_directory(status))
+    return error("{}: is a file, and results are a folder; name another", name);
+  return {};
+}
+
+Result<StudyFolder> StudyFolder::open(const std::string& name) {
+  if (const Result<void> good = check_results_folder(name); !good) return good.error();
   std::error_code problem;
   std::filesystem::create_directories(name + "/points", problem);
   if (problem) return error("{}: cannot be made: {}", name + "/points", problem.message());
@@ -61,7 +70,7 @@ FormerRuns::FormerRuns(const std::string& points) {
   std::error_code problem;
   for (std::filesystem::directory_iterator it(points, problem), end; !problem && it != end;
        it.increment(problem)) {
-    if (it->path().extension() != ".json") continue;
+    if (it->path().extension() != ".json" || !it->is_regular_file(problem)) continue;
     std::ifstream file(it->path());
     const OrderedJson json = OrderedJson::parse(file, nullptr, false);
     if (!json.is_object() || !json.contains("origin") || !json.contains("seconds") ||

@@ -13,6 +13,9 @@
 
 namespace braid::cli {
 
+// Can a command put a folder of results there? Asked before any work.
+Result<void> check_results_folder(const std::string& name);
+
 // Locked while this object lives.
 class StudyFolder {
  public:

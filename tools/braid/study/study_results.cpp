@@ -36,8 +36,11 @@ std::string hash_of(const std::string& bytes) {
 
 std::optional<std::string> contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  if (file.peek() == std::ifstream::traits_type::eof())  // nothing to copy, which '<<' takes for a failure
+    return file.bad() ? std::nullopt : std::optional<std::string>("");
   std::stringstream text;
-  if (!file || !(text << file.rdbuf())) return std::nullopt;
+  if (!(text << file.rdbuf())) return std::nullopt;
   return text.str();
 }
 
@@ -169,10 +172,11 @@ Result<Json> StudyPrograms::origin(const StudyPoint& point) {
   options.take(point.settings);
   const Result<std::string> application = find_application(point.application, simulated_applications(), "");
   if (!application) return application.error();
+  const Result<std::string> model = find_model(options.config.simulation.model, models_);
+  if (!model) return model.error();
   Json origin;
-  for (const auto& [key, path] : {std::pair{"engine", engine_},
-                                  {"program", *application},
-                                  {"model", model_path(options.config.simulation.model, models_)}}) {
+  for (const auto& [key, path] :
+       {std::pair{"engine", engine_}, {"program", *application}, {"model", *model}}) {
     const Result<std::string> hash = contents_hash(path);
     if (!hash) return hash.error();
     origin[key] = *hash;
@@ -243,7 +247,8 @@ std::optional<PointResult> load_result(const std::string& path, const Json& orig
   if (!text) return std::nullopt;
   const OrderedJson json = OrderedJson::parse(*text, nullptr, false);
   if (!json.is_object() || !json.contains("origin") || Json(json["origin"]) != origin) return std::nullopt;
-  if (!json.contains("report") || !json.contains("seconds") || !json["seconds"].is_number())
+  if (!json.contains("report") || !json["report"].is_object() || !json.contains("seconds") ||
+      !json["seconds"].is_number())
     return std::nullopt;
   return PointResult{json["seconds"].get<double>(), json["report"]};
 }

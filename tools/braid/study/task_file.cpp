@@ -45,8 +45,9 @@ Result<Task> read_task(const std::string& path) {
     for (const Json& point : json.at("points"))
       task.points.push_back({point.at("index"), point.at("name"), point.at("contents")});
     return task;
-  } catch (const Json::exception& problem) {
-    return error("{}: is no task of a study ({})", path, problem.what());
+  } catch (const Json::exception&) {
+    return error(
+        "{}: is no task of a study, or cut short; a task is a file in 'tasks/' of the study's folder", path);
   }
 }
 
