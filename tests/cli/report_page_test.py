@@ -239,6 +239,16 @@ class Page(unittest.TestCase):
         self.assertIn("Who waited for which page", charts)
         self.assertIn("Who waited for which lock", charts)
 
+    def test_of_many_queues_the_longest_are_drawn(self):
+        braid("sim", "--clusters", "20", "--compute", "1", "--report", "many.json", "water", "--molecules", "27", folder=self.folder)
+        braid("report", "many.json", "-o", "many.html", folder=self.folder)
+        self.open("many.html")
+        proxies = json.loads((self.folder / "many.json").read_text())["proxies"]
+        lengths = sorted((sum(p["queue_over_time"]["mean"]), p["queue_over_time"]["mean"]) for p in proxies)
+        _, series = self.charts()["Queues over time, mean length"]
+        self.assertEqual(sorted(series.values()), sorted(mean for _, mean in lengths[-16:]))
+        self.assertIn("the 16 longest of 20", self.browser.find_element(By.ID, "main").text)
+
     def test_links_lead_to_pages_and_back(self):
         self.open("study.html")
         self.browser.find_element(By.CSS_SELECTOR, "main > div > section tbody a").click()

@@ -29,12 +29,18 @@ function proxyName(proxy) {
   return `cluster ${proxy.cluster} proxy ${proxy.proxy}`;
 }
 
+const kMostQueues = 16;  // in a chart: more lines cannot be told apart
+
 function queueFigure(json, command, what, title) {
-  const proxies = json.proxies.filter((proxy) => proxy.queue_over_time?.[what]?.length > 0);
-  if (proxies.length === 0) return null;
+  const all = json.proxies.filter((proxy) => proxy.queue_over_time?.[what]?.length > 0);
+  if (all.length === 0) return null;
+  const length = (proxy) => what === "mean" ? sum(proxy.queue_over_time.mean) : Math.max(...proxy.queue_over_time.most);
+  const longest = new Set([...all].sort((a, b) => length(b) - length(a)).slice(0, kMostQueues));
+  const proxies = all.filter((proxy) => longest.has(proxy));
   const {interval_cycles: width} = proxies[0].queue_over_time;
   const from = proxies[0].queue_over_time[what].map((_, i) => i * width);
-  return figureElement({title, about: `intervals of ${shown(width)} cycles`, kind: "time", tall: proxies.length > 8,
+  const chosen = proxies.length < all.length ? `; the ${proxies.length} longest of ${all.length}` : "";
+  return figureElement({title, about: `intervals of ${shown(width)} cycles${chosen}`, kind: "time", tall: proxies.length > 8,
     x: {label: "from cycle", values: from, end: json.parallel_cycles}, y: "messages",
     series: proxies.map((proxy) => ({name: proxyName(proxy), values: proxy.queue_over_time[what]})), command});
 }
