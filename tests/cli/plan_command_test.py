@@ -52,6 +52,8 @@ class Plan(unittest.TestCase):
         self.assertEqual(len(rows), done.stdout.count("\n| ") - 1, "each is told once")
         self.assertIn("1 proxy, 1 NI, rr", rows)
         self.assertIn("2 proxies, 1 NI, rr", rows)
+        points = (self.folder / "plan" / "steps" / "points.csv").read_text().splitlines()[1:]
+        self.assertEqual(len(points), 2 * len(rows), "the tables have all that was simulated")
         # The same by hand.
         times = {}
         for proxies in (1, 2):

@@ -185,7 +185,7 @@ class Timeline {
             else this.follow(message);
           })),
         legendOf(kSegmentsFigure, () => this.chart),
-        element("div", {class: "plot", style: `height: ${Math.max(12, 4 + 1.5 * this.rows.length)}rem`}, this.canvas), this.state,
+        element("div", {class: "plot", style: `height: ${Math.min(160, Math.max(12, 4 + 1.5 * this.rows.length))}rem`}, this.canvas), this.state,
         element("div", {class: "controls"}, downloadButton("the window's messages", () => this.csv())),
         commandOf(this.command), this.followed,
         element("details", {}, element("summary", {}, "Show the messages of the window"), this.list)));

@@ -174,6 +174,8 @@ class Planner {
       for (std::vector<Sizing> wanted; !(wanted = search_.next()).empty();)
         if (const int status = simulate(wanted); status != 0) return status;
     } while (search_.step());
+    // The folder's tables have all of them, and not the last step's alone.
+    if (const int status = reports_in_folder(study_of(seen_)).status; status != 0) return status;
     print(recommendation());
     return 0;
   }
@@ -209,11 +211,15 @@ class Planner {
     return *std::move(study);
   }
 
+  StudyReports reports_in_folder(const Study& study) const {
+    return reports_of(study,
+                      {.folder = arguments_.folder + "/steps", .jobs = arguments_.jobs, .limit_s = {}});
+  }
+
   // Returns the status of simulations that failed; 0: none did.
   int simulate(const std::vector<Sizing>& sizings) {
     const Study study = study_of(sizings);
-    const StudyReports all =
-        reports_of(study, {.folder = arguments_.folder + "/steps", .jobs = arguments_.jobs, .limit_s = {}});
+    const StudyReports all = reports_in_folder(study);
     if (all.status != 0) return all.status;
     for (std::size_t i = 0; i < sizings.size(); ++i) {
       std::vector<double> times;

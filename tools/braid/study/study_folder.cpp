@@ -39,7 +39,7 @@ Result<StudyFolder> StudyFolder::open(const std::string& name) {
   if (const Result<void> good = check_results_folder(name); !good) return good.error();
   std::error_code problem;
   std::filesystem::create_directories(name + "/points", problem);
-  if (problem) return error("{}: cannot be made: {}", name + "/points", problem.message());
+  if (problem) return error("{}: cannot be made: {}", name + "/points", cause_and_cure(problem.value()));
   const std::string path = name + "/lock";
   Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
   if (!lock) return error("{}: cannot be written: {}", path, cause_and_cure(errno));
