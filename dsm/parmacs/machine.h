@@ -6,6 +6,7 @@
 //   barriers.cpp    BARRIER, GETSUB
 //   memory.cpp      G_MALLOC
 //   volatiles.cpp   volatile variables
+//   sleeps.cpp      sleep(), sched_yield() and so on
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,10 @@ Node calling_process();
 // main() would wait for a process that only WAIT_FOR_END lets run: ends the program with a message.
 void check_none_deferred();
 // Called before `node` waits for others. If it is main()'s, processes that it creates afterwards may have the compute nodes of
-// earlier ones that have ended.
+// earlier ones that have ended. And in a program that sleeps or yields the node releases what it has written (sleeps.cpp).
 void note_wait(const Node& node);
+// On several clusters: what others have written until they did so, too, is seen from now on.
+void release_and_acquire(Node node);
 
 EarlyHeap& early_heap();
 
@@ -53,7 +56,7 @@ void begin_objects();
 
 //    locks      | those of volatile variables |
 //    semaphores | 1 for each node | done |
-//    words      | counters | 2 for each node | 1 for each kind of number |
+//    words      | counters | 2 for each node | 1 for each kind of number | that of sleeps |
 
 inline constexpr unsigned kVolatileLocks = 64;
 inline constexpr unsigned kFirstVolatileLock = kLocks - kVolatileLocks;
@@ -62,12 +65,13 @@ inline constexpr unsigned kDoneSemaphore = kSemaphores - 1;
 inline unsigned job_semaphore(unsigned node) {
   return kSemaphores - 2 - node;
 }
+inline constexpr unsigned kReleaseWord = kWords - 1;  // always 0
 inline unsigned number_word(Numbered kind) {
-  return kWords - 1 - static_cast<unsigned>(kind);
+  return kReleaseWord - 1 - static_cast<unsigned>(kind);
 }
 inline unsigned job_word(unsigned node) {  // and the next one; 0: no job, or it has ended
-  return kWords - static_cast<unsigned>(Numbered::kKinds) - 2 - 2 * node;
+  return kReleaseWord - static_cast<unsigned>(Numbered::kKinds) - 2 - 2 * node;
 }
-inline constexpr unsigned kCounters = kWords - static_cast<unsigned>(Numbered::kKinds) - 2 * kMaxNodes;
+inline constexpr unsigned kCounters = kReleaseWord - static_cast<unsigned>(Numbered::kKinds) - 2 * kMaxNodes;
 
 }  // namespace braid::dsm::parmacs

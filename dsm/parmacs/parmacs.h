@@ -20,7 +20,9 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/select.h>
 #include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dsm/parmacs/types.h"
@@ -120,6 +122,21 @@ long braid_parmacs_next_subscript(const braid_parmacs_subscripts* subscripts, lo
 
 /* CLOCK: microseconds since an unspecified moment. */
 unsigned long braid_parmacs_clock(void);
+
+/* sleep(), sched_yield() and so on: the process finds what others have released by then. They get these names when they are linked. */
+int braid_parmacs_nanosleep(const struct timespec* time, struct timespec* rest);
+int braid_parmacs_usleep(unsigned us);
+unsigned braid_parmacs_sleep(unsigned seconds);
+int braid_parmacs_sched_yield(void);
+int braid_parmacs_select(int count, fd_set* reads, fd_set* writes, fd_set* exceptions,
+                         struct timeval* timeout);
+#ifndef BRAID_PARMACS_RUNTIME
+#pragma redefine_extname nanosleep braid_parmacs_nanosleep
+#pragma redefine_extname usleep braid_parmacs_usleep
+#pragma redefine_extname sleep braid_parmacs_sleep
+#pragma redefine_extname sched_yield braid_parmacs_sched_yield
+#pragma redefine_extname select braid_parmacs_select
+#endif
 
 #ifdef __cplusplus
 }

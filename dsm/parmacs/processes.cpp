@@ -17,6 +17,10 @@
 #include "dsm/parmacs/parmacs.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
+#include "dsm/program/thread_host.h"
+
+// Of sleeps.cpp, if the program has such calls.
+extern const char braid_parmacs_sleeps __attribute__((weak));
 
 namespace braid::dsm::parmacs {
 
@@ -48,6 +52,11 @@ struct Created {
 };
 Created created;
 bool is_started = false;
+
+// In a program that sleeps or yields: `node` is about to wait, or to end.
+void release_for_sleepers(const Node& node) {
+  if (&braid_parmacs_sleeps != nullptr) release_and_acquire(node);
+}
 
 void post_job(Node& main, unsigned node, const Job& job) {
   main.store(job_word(node), std::bit_cast<std::int64_t>(job.function), MemoryOrder::kRelaxed);
@@ -100,6 +109,7 @@ long wait_for_group(Node& main, long most) {
 // now.
 void wait_for(long left) {
   Node main = calling_process();
+  release_for_sleepers(main);
   if (created.deferred && left > 0) {
     const Job job = *created.deferred;
     created.deferred.reset();
@@ -154,6 +164,7 @@ void serve(Node& node) {
     const auto function = std::bit_cast<void (*)(void*)>(node.load(job_word(id)));
     if (function == nullptr) return;
     function(std::bit_cast<void*>(node.load(job_word(id) + 1)));
+    release_for_sleepers(node);
     node.store(job_word(id), 0);
     node.semaphore_post(kDoneSemaphore);
   }
@@ -186,6 +197,7 @@ void start() {
   const unsigned cluster = start_clusters();
   early_heap().close();
   if (cluster != 0) forget_names();
+  (void)thread_host::machine();  // sleep() needs what a simulation tells only before init()
   init();
   if (clusters() * nodes_per_cluster() > kMaxNodes)
     fail("a PARMACS program has at most {} processes, and this machine has {} compute nodes", +kMaxNodes,
@@ -255,6 +267,11 @@ void check_none_deferred() {
 
 void note_wait(const Node& node) {
   if (node.id() == 0) created.begins_group = true;
+  release_for_sleepers(node);
+}
+
+void release_and_acquire(Node node) {
+  if (clusters() > 1) (void)node.fetch_add(kReleaseWord, 0);
 }
 
 EarlyHeap& early_heap() {

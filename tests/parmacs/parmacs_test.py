@@ -105,6 +105,21 @@ class WithM4(Parmacs):
                 done = live(clusters, compute, "--protocol", protocol, "./waits", processes, folder=self.folder)
                 self.assertEqual(done.stdout, f"[c0] waits of {processes} processes: 0 wrong\n", done.stderr)
 
+    def test_processes_poll_plain_variables_in_loops_that_sleep(self):
+        self.build("-O2", "-Wall", "-Werror", FOLDER / "polls.C.in", "-o", "polls")
+        self.build("-O2", "--simulated", FOLDER / "polls.C.in", "-o", "polls-simulated")
+        self.assertEqual(run("./polls", 1, folder=self.folder).stdout, "polls of 1 processes: 0 wrong\n")
+        for protocol in ("eager", "lazy"):
+            for clusters, compute in ((1, 2), (2, 1), (3, 1)):
+                with self.subTest(clusters=clusters, compute=compute, protocol=protocol):
+                    processes = clusters * compute
+                    right = f"polls of {processes} processes: 0 wrong\n"
+                    done = live(clusters, compute, "--protocol", protocol, "./polls", processes, folder=self.folder)
+                    self.assertEqual(done.stdout, "[c0] " + right, done.stderr)
+                    _, output, errors = simulated(clusters, compute, "./polls-simulated", processes, folder=self.folder,
+                                                  options=("--protocol", protocol))
+                    self.assertEqual(output, right, errors)
+
     def test_create_again_without_wait_for_end(self):
         self.build("-O2", FOLDER / "again.C.in", "-o", "again")
         for clusters, compute, processes, form in ((2, 1, 2, 1), (2, 2, 4, 2), (2, 2, 3, 1), (1, 3, 2, 1)):
