@@ -1,6 +1,6 @@
 // A figure: one object from which its chart, its table and its download are made, so they cannot differ.
 //
-//   {title, about, kind, x: {label, values, end?}, series: [{name, values, dash?, color?}], y, command, tall?}
+//   {title, about, kind, x: {label, values, end?}, series: [{name, values, dash?, color?}], y, command, tall?, wide?}
 //
 // kind: "line" (over words or steps), "time" (a line over numbers), "bars", "stacked", "lying" (stacked, each bar a line of text).
 
@@ -68,7 +68,7 @@ function axis(title, extra) {
 
 // --- Words at an axis
 
-const kLabelChars = 30, kLabelLines = 3;
+const kLabelChars = 30, kWideLabelChars = 64, kLabelLines = 3;
 
 // A value of a setting for people: a list, which is JSON in the tables, in words; what differs in its cluster only, once,
 // and without what an entry does not have (-1).
@@ -87,10 +87,10 @@ function wordsOf(value) {
   return all.join("; ") || "none";
 }
 
-function linesOf(value) {
+function linesOf(value, chars) {
   const lines = [""];
   for (const word of wordsOf(value).split(" ")) {
-    if (lines.at(-1) !== "" && lines.at(-1).length + word.length >= kLabelChars) lines.push("");
+    if (lines.at(-1) !== "" && lines.at(-1).length + word.length >= chars) lines.push("");
     lines.push(`${lines.pop()} ${word}`.trim());
   }
   return lines.length <= kLabelLines ? lines : [...lines.slice(0, kLabelLines - 1), `${lines[kLabelLines - 1]} …`];
@@ -98,7 +98,8 @@ function linesOf(value) {
 
 // One list of lines for each bar. Where shortening makes two alike, they are numbered, as the table's rows are.
 function labelsOf(figure) {
-  const labels = figure.x.values.map(linesOf);
+  const chars = figure.wide && document.documentElement.clientWidth > 900 ? kWideLabelChars : kLabelChars;
+  const labels = figure.x.values.map((value) => linesOf(value, chars));
   if (new Set(labels.map(String)).size === labels.length) return labels;
   return labels.map((lines, i) => [`${i + 1}: ${lines[0]}`, ...lines.slice(1)]);
 }
@@ -211,7 +212,7 @@ function tableOf(title, columns, rows, links = {}) {
   const body = rows.map((row) => element("tr", {}, ...row.map((value, i) => {
     const text = shown(value), target = links[i]?.(row);
     const content = target === undefined ? text : element("a", {href: target}, text);
-    return i === 0 ? element("th", {scope: "row"}, content)
+    return i === 0 ? element("th", {scope: "row", style: `min-width: ${Math.min(text.length, 24)}ch`}, content)
       : element("td", typeof value === "number" || value === null ? {} : {class: "text"}, content);
   })));
   return element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": title},

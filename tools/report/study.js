@@ -214,7 +214,7 @@ function compareStudies(all) {
     place.replaceChildren(
       choice("Figure", figures.map((other) => [other, kFigures[other] ?? other]), figure, show),
       figureElement({title: `Ratio of ${title}`, about: found.length > 60 ? `the first 60 of ${found.length}; the table below has all` : "",
-        kind: "lying", x: {label: "point", values: found.slice(0, 60).map(([point]) => name(point))},
+        kind: "lying", wide: true, x: {label: "point", values: found.slice(0, 60).map(([point]) => name(point))},
         series: [{name: `${b} / ${a}`, values: ratios.slice(0, 60)}], y: `${b} / ${a}`, command}),
       dataTable(title, ["point", a, b, "ratio"], found.map(([point], i) => [name(point), ...values[i], ratios[i]]), command));
   };
