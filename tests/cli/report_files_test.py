@@ -76,6 +76,17 @@ class Report(unittest.TestCase):
             self.assertIn("is what the page is made of; name another file", self.refusal(*words, status=64))
         self.assertEqual((self.folder / "run.json").read_bytes(), before)
 
+    def test_a_damaged_table_is_refused(self):
+        shutil.copytree(self.folder / "out", self.folder / "damaged")
+        table = self.folder / "damaged" / "points.csv"
+        whole = table.read_bytes()
+        for text in (whole[:-20], whole[:whole.rindex(b"\n", 0, -1) + 1], b"\x00\xff\n" * 5, whole + whole[-30:]):
+            table.write_bytes(text)
+            self.assertIn("points.csv: is not the table of the points in study.json; let 'braid study' write it again",
+                          self.refusal("damaged", "-o", "page.html", status=78))
+        table.write_bytes(b"")
+        self.assertIn("points.csv: is empty", self.refusal("damaged", "-o", "page.html", status=78))
+
     def test_three_sources_are_refused(self):
         self.assertIn("takes one source, or two side by side; 3 are named", self.refusal("out", "out", "out", "-o", "page.html", status=64))
         self.assertIn("can be read once", self.refusal("-", "-", "-o", "page.html", status=64))

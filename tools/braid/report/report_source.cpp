@@ -282,6 +282,26 @@ Result<std::string> mean_values(const std::string& folder) {
   return end + 1 < csv->size() ? *csv : std::string();
 }
 
+// Line breaks in quotes are part of a cell.
+std::size_t lines_of_table(const std::string& csv) {
+  std::size_t lines = 0;
+  bool quoted = false;
+  for (const char c : csv) {
+    if (c == '"') quoted = !quoted;
+    if (c == '\n' && !quoted) ++lines;
+  }
+  return lines;
+}
+
+// Is the table that of the study beside it, and whole?
+Result<void> check_table(const std::string& csv, const Json& study, const std::string& path) {
+  const Json& points = member(study, "points");
+  const bool has_columns = csv.starts_with("application,arguments,") &&
+                           csv.substr(0, csv.find('\n')).find(",parallel_cycles,") != std::string::npos;
+  if (has_columns && csv.ends_with('\n') && lines_of_table(csv) == points.size() + 1) return {};
+  return error("{}: is not the table of the points in study.json; let 'braid study' write it again", path);
+}
+
 Result<ReportSource> load_study_folder(const std::string& folder) {
   const std::string path = folder + "/study.json";
   const Result<Json> study = parsed(path);
@@ -290,6 +310,9 @@ Result<ReportSource> load_study_folder(const std::string& folder) {
                  folder);
   const Result<std::string> csv = contents(folder + "/points.csv");
   if (!csv) return csv.error();
+  if (member(*study, "points").is_array())
+    if (const Result<void> good = check_table(*csv, *study, folder + "/points.csv"); !good)
+      return good.error();
   const Result<Json> live = live_runs(folder);
   if (!live) return live.error();
   const Result<std::string> mva = mean_values(folder);
