@@ -1,12 +1,16 @@
 // Calls that threads on several clusters cannot carry out: refused by name, with the place that calls. And those that only
 // advise the system: accepted, without effect.
 #include <aio.h>
+#include <errno.h>
 #include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
 
 #include "dsm/program/host.h"
 #include "dsm/pthreads/machine.h"
@@ -78,6 +82,15 @@ pid_t WRAPPED(fork)() {
         "fork()",
         "stacks and globals are shared memory, which no child has; use posix_spawn(), popen() or system()");
   return ::fork();
+}
+
+// The program's string is in memory that clusters share, and the environment is read before there is such memory, by clones too: it gets a copy.
+int WRAPPED(putenv)(char* string) {
+  const std::size_t bytes = std::strlen(string) + 1;
+  char* const copy = static_cast<char*>(braid::dsm::pthreads::on_private([=] { return std::malloc(bytes); }));
+  if (copy == nullptr) return errno = ENOMEM, -1;
+  std::memcpy(copy, string, bytes);
+  return braid::dsm::pthreads::on_private([=] { return ::putenv(copy); });
 }
 
 int WRAPPED(pthread_setschedparam)(pthread_t, int, const sched_param*) {

@@ -108,6 +108,27 @@ class Pthreads(unittest.TestCase):
                 owners = [lock["allocated"] for lock in locks if lock["allocated"]]
                 self.assertTrue(any(o["kind"] == kind and place in o["place"] for o in owners), locks)
 
+    def test_putenv_of_memory_that_threads_share(self):
+        (self.folder / "a.c").write_text("""#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static void* f(void* none) { printf("%s %s %s\\n", getenv("FIRST"), getenv("SECOND"), getenv("THIRD")); return none; }
+int main(void) {
+  pthread_t thread;
+  char stack[16] = "FIRST=stack";
+  putenv(stack);
+  putenv(strdup("SECOND=heap"));
+  putenv("THIRD=text");
+  pthread_create(&thread, NULL, f, NULL);
+  return pthread_join(thread, NULL);
+}
+""")
+        run(BIN / "braid-cc", "--pthreads", "-O1", "a.c", "-o", "a", folder=self.folder)
+        self.assertEqual(run("./a", folder=self.folder).stdout, "stack heap text\n")
+        done = live(2, "./a", folder=self.folder)
+        self.assertRegex(done.stdout, r"^\[c\d\] stack heap text\n$", done.stderr)
+
     def test_a_thread_for_each_processor_which_are_the_runs(self):
         self.build((FOLDER / "processors.c").read_text())
         for clusters, compute in ((1, 1), (2, 1), (2, 2), (3, 20)):
