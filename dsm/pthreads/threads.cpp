@@ -210,22 +210,12 @@ void run_thread_of_node(Thread& thread) {
 
 // --- The end of a cluster's process, in a live run
 
-// As exit() does: one that waits in a read of standard input, whose lock it has, does not hold the others up.
-void flush_streams() {
-  if (::ftrylockfile(stdin) == 0) {
-    ::funlockfile(stdin);
-    (void)::fflush(nullptr);
-    return;
-  }
-  (void)::fflush(stdout);
-  (void)::fflush(stderr);
-}
-
-// The machine is left, but its memory stays, for threads that still run; they end with the process.
+// The machine is left, but its memory stays, for threads that still run; they end with the process. Streams are written as by exit(), which does
+// not wait for one that a thread has locked (flockfile(), or a read of standard input).
 [[noreturn]] void leave_process(int status) {
   const bool at_once = shared().ended_at_once;
   joined_host("exit()").finish();
-  if (!at_once) flush_streams();
+  if (!at_once) (void)::fcloseall();
   ::_exit(status);
 }
 

@@ -129,6 +129,36 @@ int main(void) {
         done = live(2, "./a", folder=self.folder)
         self.assertRegex(done.stdout, r"^\[c\d\] stack heap text\n$", done.stderr)
 
+    def test_exit_does_not_wait_for_streams_that_a_thread_has_locked(self):
+        self.build("""#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static pthread_barrier_t begun;
+static void* f(void* unused) {
+  FILE* file = fopen("file", "w");
+  flockfile(stdout);
+  flockfile(file);
+  fputs("of the file\\n", file);
+  fputs("of the thread\\n", stdout);
+  pthread_barrier_wait(&begun);
+  for (;;) pause();
+}
+int main(void) {
+  pthread_t thread;
+  pthread_barrier_init(&begun, NULL, 2);
+  pthread_create(&thread, NULL, f, NULL);
+  pthread_barrier_wait(&begun);
+  exit(0);
+}
+""")
+        for clusters, compute in ((1, 2), (2, 1)):
+            with self.subTest(clusters=clusters):
+                done = live(clusters, "./a", folder=self.folder, options=("--compute", compute))
+                self.assertRegex(done.stdout, r"^\[c\d\] of the thread\n$", done.stderr)
+                self.assertEqual((self.folder / "file").read_text(), "of the file\n")
+                (self.folder / "file").unlink()
+
     def test_a_thread_for_each_processor_which_are_the_runs(self):
         self.build((FOLDER / "processors.c").read_text())
         for clusters, compute in ((1, 1), (2, 1), (2, 2), (3, 20)):
