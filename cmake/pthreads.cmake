@@ -24,7 +24,7 @@ endif()
 function(braid_join_pthreads name)
   cmake_parse_arguments(arg "" "" "WRAPPED;WHOLE;LIBRARIES" ${ARGN})
   # By dsm/program: these serve the program's libraries, too.
-  set(defined "sigaction|signal|chdir|__fread_chk|fopen|fopen64|fputs|fread|fread_unlocked|__fread_unlocked_chk|fwrite_unlocked|fputs_unlocked|setvbuf|setbuf|fwrite|getcwd|popen|puts|clock_gettime|clock_nanosleep|gettimeofday|nanosleep|poll|sched_getaffinity|sched_setaffinity|select|sigsuspend|sigtimedwait|sigwait|sigwaitinfo|system|time|timer_create")
+  set(defined "sigaction|signal|chdir|__fread_chk|fopen|fopen64|fputs|fread|fread_unlocked|__fread_unlocked_chk|fwrite_unlocked|fputs_unlocked|setvbuf|setbuf|fwrite|getcwd|popen|puts|clock_gettime|clock_nanosleep|gettimeofday|nanosleep|poll|scandir|scandir64|sched_getaffinity|sched_setaffinity|select|sigsuspend|sigtimedwait|sigwait|sigwaitinfo|system|time|timer_create")
   # By dsm/live, for all that a bound compute node creates.
   if(braid_dsm IN_LIST arg_LIBRARIES)
     string(APPEND defined "|pthread_create")

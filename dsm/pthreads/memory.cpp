@@ -288,6 +288,9 @@ char* WRAPPED(realpath)(const char* path, char* resolved) {
   char* const found = ::realpath(path, resolved);
   return resolved != nullptr || found == nullptr ? found : adopt(found, ::strlen(found));
 }
+char* WRAPPED(canonicalize_file_name)(const char* path) {
+  return WRAPPED(realpath)(path, nullptr);
+}
 char* WRAPPED(getcwd)(char* buffer, std::size_t bytes) {
   char* const found = ::getcwd(buffer, bytes);
   return buffer != nullptr || found == nullptr ? found : adopt(found, ::strlen(found));

@@ -159,6 +159,55 @@ int main(void) {
                 self.assertEqual((self.folder / "file").read_text(), "of the file\n")
                 (self.folder / "file").unlink()
 
+    def test_what_the_c_library_allocates_is_used_and_freed_in_another_cluster(self):
+        (self.folder / "files").mkdir()
+        for name in ("b", "a", "c.txt"):
+            (self.folder / "files" / name).touch()
+        self.build("""#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <netdb.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static struct addrinfo* addresses;
+static struct dirent** entries;
+static char* path;
+static int count, missing, unknown;
+static int is_visible(const struct dirent* entry) { return entry->d_name[0] != '.'; }
+static void* f(void* unused) {
+  struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_CANONNAME, .ai_socktype = SOCK_STREAM};
+  struct addrinfo* none = NULL;
+  struct dirent** no_entries = NULL;
+  if (getaddrinfo("127.0.0.5", "80", &hints, &addresses) != 0) addresses = NULL;
+  unknown = getaddrinfo("not a number", "80", &hints, &none);
+  count = scandir("files", &entries, is_visible, alphasort);
+  missing = scandir("none", &no_entries, NULL, NULL);
+  path = canonicalize_file_name("files/../files/a");
+  return unused;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, NULL, f, NULL);
+  pthread_join(thread, NULL);
+  const struct sockaddr_in* address = (const struct sockaddr_in*)addresses->ai_addr;
+  printf("%s %d %s", inet_ntoa(address->sin_addr), ntohs(address->sin_port), addresses->ai_canonname);
+  freeaddrinfo(addresses);
+  for (int i = 0; i < count; ++i) printf(" %s", entries[i]->d_name), free(entries[i]);
+  free(entries);
+  printf(" %d %d %s\\n", missing, unknown == EAI_NONAME, strrchr(path, '/'));
+  free(path);
+  return 0;
+}
+""")
+        expected = "127.0.0.5 80 127.0.0.5 a b c.txt -1 1 /a\n"
+        self.assertEqual(run("./a", folder=self.folder).stdout, expected)
+        for clusters in (1, 2):
+            with self.subTest(clusters=clusters):
+                done = live(clusters, "./a", folder=self.folder, options=("--compute", "2" if clusters == 1 else "1"))
+                self.assertEqual(done.stdout, f"[c0] {expected}", done.stderr)
+
     def test_a_thread_for_each_processor_which_are_the_runs(self):
         self.build((FOLDER / "processors.c").read_text())
         for clusters, compute in ((1, 1), (2, 1), (2, 2), (3, 20)):
