@@ -16,7 +16,7 @@ using ::testing::HasSubstr;
 const HostFacts kGood{.processors = 8,
                       .open_files = 4096,
                       .locked_bytes = 65536,
-                      .available_bytes = 4ull << 30,
+                      .memory = {.available_bytes = 4ull << 30},
                       .mappings = 65530,
                       .has_userfaultfd = true,
                       .receive_buffer_bytes = 8 << 20,
@@ -58,7 +58,7 @@ TEST(Doctor, EachShortageIsNamedWithItsCure) {
   facts.open_files = 256;
   EXPECT_EQ(found(facts, "open files").verdict, Verdict::kWarning);
   EXPECT_THAT(found(facts, "open files").cure, HasSubstr("ulimit -Hn"));
-  facts.available_bytes = 100 << 20;
+  facts.memory.available_bytes = 100 << 20;
   EXPECT_EQ(found(facts, "memory").found, "100 MiB available");
   EXPECT_EQ(found(facts, "memory").verdict, Verdict::kWarning);
   facts.has_userfaultfd = false;
@@ -72,6 +72,27 @@ TEST(Doctor, EachShortageIsNamedWithItsCure) {
   facts.missing_daemon = "no braidd beside it";
   EXPECT_EQ(found(facts, "braidd").verdict, Verdict::kBad);
   EXPECT_EQ(found(facts, "braidd").found, "no braidd beside it");
+}
+
+TEST(Doctor, MemoryIsThatOfTheCgroupWhereItHasLess) {
+  constexpr std::uint64_t kMib = 1 << 20;
+  MemoryFacts facts{.available_bytes = 4096 * kMib, .limit = MemoryLimit{600 * kMib, 500 * kMib}};
+  const MemoryNeeds two{.clusters = 2, .heap_bytes = 128 * kMib};
+  EXPECT_EQ(judge(facts, two).verdict, Verdict::kOk);
+  EXPECT_EQ(
+      judge(facts, two).found,
+      "500 MiB of the 600 MiB that the cgroup permits, for 2 clusters, which take 64 MiB before the program has any, and "
+      "320 MiB with the whole heap");
+  facts.limit->free_bytes = 319 * kMib;
+  EXPECT_EQ(judge(facts, two).verdict, Verdict::kWarning);
+  EXPECT_THAT(judge(facts, two).cure, HasSubstr("memory.max"));
+  EXPECT_THAT(judge(facts, two).cure, HasSubstr("--heap-mib"));
+  facts.limit->free_bytes = 63 * kMib;
+  EXPECT_EQ(judge(facts, two).verdict, Verdict::kBad);
+  facts.available_bytes = 62 * kMib;
+  EXPECT_THAT(judge(facts, two).found, HasSubstr("62 MiB available, for"));
+  EXPECT_EQ(judge(facts, two).verdict, Verdict::kBad);
+  EXPECT_THAT(judge(facts, two).cure, HasSubstr("end other programs"));
 }
 
 TEST(Doctor, PathIsBadIfThePacketsOfRunsDoNotArrive) {

@@ -45,6 +45,16 @@ TEST(Verdict, DeathBySignalHasStatus128PlusSignal) {
   EXPECT_EQ(v.reason(), "a was killed by signal 11 (Segmentation fault)");
 }
 
+TEST(Verdict, WhatIsKnownOfAKillIsSaid) {
+  Verdict daemon, application;
+  EXPECT_TRUE(daemon.on_daemon_end("d", killed(SIGKILL), false, Phase::kRunning, "no memory"));
+  EXPECT_EQ(daemon.reason(), "d was killed by signal 9 (Killed): no memory");
+  RecordedEnd end;
+  end.text = "no memory";
+  EXPECT_TRUE(application.on_application_end("a", killed(SIGKILL), false, end));
+  EXPECT_EQ(application.reason(), "a was killed by signal 9 (Killed): no memory");
+}
+
 TEST(Verdict, LostDaemonIsTheCauseOfAnApplicationThatGaveUp) {
   Verdict v;
   EXPECT_TRUE(v.on_application_end("a", exited(kLostDaemonStatus), false));

@@ -6,6 +6,8 @@ there, and that it names what was made wrong on purpose.
 """
 
 import json
+import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -42,6 +44,54 @@ class ThisHost(unittest.TestCase):
 
     def test_threads_are_those_of_the_run(self):
         self.assertIn(", for 40 threads", doctor("--clusters", 2, "--compute", 16, "--proxies", 4))
+
+
+class LittleMemory(unittest.TestCase):
+    """In a cgroup of version 1 or 2 that the test makes."""
+
+    def setUp(self):
+        version_1 = os.path.exists("/sys/fs/cgroup/memory")
+        self.group = pathlib.Path("/sys/fs/cgroup", "memory" if version_1 else "", f"braid-test-{os.getpid()}")
+        try:
+            self.group.mkdir()
+        except OSError as problem:
+            self.skipTest(f"no cgroup can be made: {problem}")
+        self.addCleanup(self.group.rmdir)
+        self.limit = self.group / ("memory.limit_in_bytes" if version_1 else "memory.max")
+        if not self.limit.exists():
+            self.skipTest("cgroups here do not limit memory")
+        if not version_1:
+            (self.group / "memory.swap.max").write_text("0")
+
+    def braid(self, mib, *words):
+        """(status, what it says) with so much memory."""
+        self.limit.write_text(str(mib << 20))
+        run = subprocess.run(["sh", "-c", 'echo $$ >"$0" && exec "$@"', self.group / "cgroup.procs", f"{BIN}/braid", *map(str, words)],
+                             capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=MOST_SECONDS, check=False)
+        return run.returncode, run.stdout + run.stderr
+
+    def test_what_does_not_fit_is_said(self):
+        status, said = self.braid(48, "doctor")
+        self.assertEqual(status, 1, said)
+        self.assertRegex(said, "  bad      memory: 4[0-9] MiB of the 48 MiB that the cgroup permits, for 2 clusters")
+        status, said = self.braid(256, "doctor")
+        self.assertEqual(status, 0, said)
+        self.assertIn("  warning  memory: ", said)
+        self.assertIn("memory.limit_in_bytes", said)
+        status, said = self.braid(256, "doctor", "127.0.0.2", "127.0.0.3", "--heap-mib", 16)
+        self.assertEqual(status, 0, said)
+        self.assertEqual(said.count("  ok       memory: "), 2, said)
+        self.assertIn(" of the 48 MiB that the cgroup permits, for 2 clusters", self.braid(48, "run", "--show-plan", "jacobi")[1])
+
+    def test_a_run_that_is_killed_for_want_of_memory_says_so(self):
+        for hosts in ((), ("--hosts", "127.0.0.2,127.0.0.3")):
+            with self.subTest(hosts):
+                status, said = self.braid(40, "run", *hosts, "jacobi", "--size", 256)
+                self.assertNotEqual(status, 0, said)
+                self.assertIn("memory: ", said)
+                self.assertIn("which take 64 MiB before the program has any", said)
+                self.assertRegex(said, r"\(Killed\).*: the kernel killed it because there was no memory left of the 40 MiB that the "
+                                       "cgroup permits; ")
 
 
 class Loopback(unittest.TestCase):

@@ -98,6 +98,8 @@ class Doctor {
       h.talk.emplace(std::move(talk).value());
       h.talk->say({{"threads", h.host.clusters * (config_.compute +
                                                   (h.host.proxies == 0 ? config_.proxies : h.host.proxies))},
+                   {"clusters", h.host.clusters},
+                   {"heap_bytes", std::uint64_t{config_.heap_mib} << 20},
                    {"cores", h.host.cores},
                    {"is_sealed", settings::is_sealed(config_.security.mode, false)},
                    {"addresses", h.host.addresses}});
@@ -238,7 +240,8 @@ int run_doctor(const Arguments& arguments, const Given& given) {
     for (const Finding& finding :
          judge(read_facts(),
                {.threads = config.threads(),
-               .is_sealed = settings::is_sealed(config.security.mode, config.wire == settings::Wire::kShm)}))
+               .is_sealed = settings::is_sealed(config.security.mode, config.wire == settings::Wire::kShm),
+               .memory = {config.clusters, std::uint64_t{config.heap_mib} << 20}}))
       chart.add(finding);
     return chart.is_bad() ? 1 : 0;
   }

@@ -26,6 +26,9 @@ constexpr std::uint64_t kFewFiles = 1024;
 // Of mprotect(): the kernel's usual limit, for 256 MiB whose neighbouring pages always differ.
 constexpr std::uint64_t kUsualMappings = 65530;
 constexpr std::uint64_t kLittleMemory = 512u << 20;
+// A program's process and its braidd with one proxy, before the heap: with less memory two of them were killed as they started, with
+// 60 MiB for two. Each further proxy took 5 MiB.
+constexpr std::uint64_t kClusterBytes = 32u << 20;
 // Logs and captures of hosts are compared by their times.
 constexpr double kClockS = 1;
 
@@ -65,7 +68,7 @@ HostFacts read_facts() {
   return {.processors = usable_cores(),
           .open_files = limit_of(RLIMIT_NOFILE),
           .locked_bytes = limit_of(RLIMIT_MEMLOCK),
-          .available_bytes = dsm::number_in_file("/proc/meminfo", "MemAvailable:", 10) << 10,
+          .memory = read_memory(),
           .mappings = dsm::number_in_file("/proc/sys/vm/max_map_count", "", 10),
           .has_userfaultfd = has_userfaultfd(),
           .receive_buffer_bytes = dsm::number_in_file("/proc/sys/net/core/rmem_max", "", 10),
@@ -86,9 +89,7 @@ std::vector<Finding> judge(const HostFacts& facts, const HostNeeds& needs) {
                              : fmt::format("{}, for {} threads of compute nodes and proxies",
                                            facts.processors, needs.threads),
           "take fewer clusters, --compute or --proxies on this host: threads that share a processor wait for each other"),
-      finding("memory", facts.available_bytes >= kLittleMemory, Verdict::kWarning,
-              bytes(facts.available_bytes) + " available",
-              "end other programs, or take fewer clusters on this host"),
+      judge(facts.memory, needs.memory),
       finding("open files", facts.open_files >= kFewFiles, Verdict::kWarning,
               fmt::format("at most {}", facts.open_files == RLIM_INFINITY ? "any number"
                                                                           : std::to_string(facts.open_files)),
@@ -112,6 +113,35 @@ std::vector<Finding> judge(const HostFacts& facts, const HostNeeds& needs) {
               : "packets are sealed, with ChaCha20-Poly1305: the processor has no instructions for AES-256-GCM",
           ""),
   };
+}
+
+MemoryFacts read_memory() {
+  return {.available_bytes = dsm::number_in_file("/proc/meminfo", "MemAvailable:", 10) << 10,
+          .limit = own_memory_limit()};
+}
+
+Finding judge(const MemoryFacts& facts, const MemoryNeeds& needs) {
+  const bool is_limited = facts.limit && facts.limit->free_bytes < facts.available_bytes;
+  const std::uint64_t room = is_limited ? facts.limit->free_bytes : facts.available_bytes;
+  std::string found = bytes(room) + (is_limited ? fmt::format(" of the {} that the cgroup permits",
+                                                              bytes(facts.limit->limit_bytes))
+                                                : " available");
+  const std::uint64_t least = needs.clusters * kClusterBytes,
+                      most = needs.clusters == 0 ? kLittleMemory : least + needs.clusters * needs.heap_bytes;
+  if (needs.clusters > 0)
+    found += fmt::format(
+        ", for {} cluster{}, which take{} {} before the program has any, and {} with the whole heap",
+        needs.clusters, needs.clusters == 1 ? "" : "s", needs.clusters == 1 ? "s" : "", bytes(least),
+        bytes(most));
+  std::string cure =
+      is_limited
+          ? "give the run more (the cgroup's memory.max or memory.limit_in_bytes; --mem of Slurm, --memory of a container)"
+          : "end other programs";
+  cure +=
+      ", or take fewer clusters on this host or a smaller --heap-mib: the kernel kills processes that find no memory";
+  Finding result = finding("memory", room >= most, Verdict::kWarning, std::move(found), std::move(cure));
+  if (room < least) result.verdict = Verdict::kBad;
+  return result;
 }
 
 Finding judge(const PathFacts& path, std::uint32_t mtu_bytes) {

@@ -3,8 +3,11 @@
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "tools/braid/process/cgroup.h"
 
 namespace braid::cli {
 
@@ -21,14 +24,27 @@ struct Finding {
   std::string cure;  // what to change; empty: nothing
 };
 
+struct MemoryFacts {
+  std::uint64_t available_bytes = 0;   // of the host
+  std::optional<MemoryLimit> limit{};  // of the cgroup
+};
+MemoryFacts read_memory();
+
+// Of a run's clusters on one host.
+struct MemoryNeeds {
+  unsigned clusters = 0;         // 0: unknown
+  std::uint64_t heap_bytes = 0;  // of each, at the most
+};
+Finding judge(const MemoryFacts& facts, const MemoryNeeds& needs);
+
 // Of one host, as the system tells them.
 struct HostFacts {
   unsigned processors = 1;  // that this process may use
   std::uint64_t open_files = 0;
   std::uint64_t locked_bytes = 0;
-  std::uint64_t available_bytes = 0;  // of memory
-  std::uint64_t mappings = 0;         // that a process may have
-  bool has_userfaultfd = false;       // in the form that the shared heap needs
+  MemoryFacts memory{};
+  std::uint64_t mappings = 0;    // that a process may have
+  bool has_userfaultfd = false;  // in the form that the shared heap needs
   std::uint64_t receive_buffer_bytes = 0;
   bool is_root = false;
   bool has_aes = false;        // instructions for AES-256-GCM
@@ -39,6 +55,7 @@ HostFacts read_facts();
 struct HostNeeds {
   unsigned threads = 0;    // compute nodes and proxies on this host; 0: unknown
   bool is_sealed = false;  // packets, on some wire of the run
+  MemoryNeeds memory{};
 };
 std::vector<Finding> judge(const HostFacts& facts, const HostNeeds& needs);
 

@@ -85,7 +85,10 @@ class HostSide {
       sockets_[address] = std::move(socket);
     }
     const HostNeeds needs{.threads = message.at("threads").get<unsigned>(),
-                          .is_sealed = message.at("is_sealed").get<bool>()};
+                          .is_sealed = message.at("is_sealed").get<bool>(),
+                          // Another version of the doctor does not tell.
+                          .memory = {.clusters = message.value("clusters", 0u),
+                                     .heap_bytes = message.value("heap_bytes", std::uint64_t{0})}};
     std::vector<Finding> findings;
     // Another version of the doctor sends none.
     if (message.contains("cores")) findings = examine_cores(message["cores"].get<std::vector<unsigned>>());

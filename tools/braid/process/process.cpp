@@ -17,7 +17,7 @@
 
 #include "base/processors.h"
 #include "base/system_error.h"
-#include "tools/braid/process/cpu_quota.h"
+#include "tools/braid/process/cgroup.h"
 #include "tools/braid/process/forget.h"
 #include "tools/braid/process/pipe.h"
 

@@ -249,8 +249,9 @@ class Agent {
   std::vector<PlacedCluster> place_own(std::span<const proxy::NodeConfig> plans, const std::string& name,
                                        bool is_quiet) {
     Placement placement = place_here(options_.config, plans, claims_);
-    if (!placement.why_not.empty() && !is_quiet)
-      children_.output().report(fmt::format("host {}: {}", name, placement.why_not));
+    const std::string memory = warn_of_memory(options_.config, plans.size());
+    for (const std::string& warning : {placement.why_not, memory})
+      if (!warning.empty() && !is_quiet) children_.output().report(fmt::format("host {}: {}", name, warning));
     return std::move(placement.clusters);
   }
 
@@ -392,7 +393,7 @@ class Agent {
   void tell_end(const ProcessEnded& ended, Instant now) {
     Message message = named("ended", ended.process);
     message["status"] = ended.wait_status;
-    if (ended.process.role == Role::kApplication) message["end"] = message_of(ended.end, now);
+    message["end"] = message_of(ended.end, now);
     std::vector<ClusterReport> all(options_.config.clusters);
     host_->collect(all);
     const ClusterReport& own = all[ended.process.cluster];

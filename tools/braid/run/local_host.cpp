@@ -1,7 +1,11 @@
 #include "tools/braid/run/local_host.h"
 
+#include <fmt/core.h>
+#include <sys/wait.h>
+
 #include <algorithm>
 #include <csignal>
+#include <optional>
 
 namespace braid::cli {
 
@@ -58,8 +62,21 @@ bool LocalHost::take_end(const EndedChild& ended) {
   const RunProcess& process = found->first;
   RecordedEnd end;
   if (process.role == Role::kApplication) end = launcher_.end_of(process.cluster);
+  if (WIFSIGNALED(ended.wait_status) && WTERMSIG(ended.wait_status) == SIGKILL && end.text.empty())
+    end.text = text_of_kill();
   events_.push_back(ProcessEnded{process, ended.wait_status, std::move(end)});
   return true;
+}
+
+std::string LocalHost::text_of_kill() {
+  const std::uint64_t kills = own_memory_kills();
+  if (kills <= memory_kills_) return {};
+  memory_kills_ = kills;
+  const std::optional<MemoryLimit> limit = own_memory_limit();
+  return fmt::format(
+      "the kernel killed it because there was no memory left{}; give the run more memory, or take fewer clusters on this host or "
+      "smaller data",
+      limit ? fmt::format(" of the {} MiB that the cgroup permits", limit->limit_bytes >> 20) : "");
 }
 
 bool LocalHost::waits(unsigned cluster) const {

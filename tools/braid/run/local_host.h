@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "proxy/daemon/node_config.h"
+#include "tools/braid/process/cgroup.h"
 #include "tools/braid/run/launcher.h"
 #include "tools/braid/run/run_host.h"
 #include "tools/braid/run/supervisor.h"
@@ -18,7 +19,7 @@ class LocalHost final : public RunHost {
   // `plans`: of its clusters (plan.h). `children` and `options` must live as long.
   LocalHost(ChildProcesses& children, const RunOptions& options, const std::string& run,
             std::vector<proxy::NodeConfig> plans)
-      : children_(children), launcher_(options, run, std::move(plans)) {}
+      : children_(children), launcher_(options, run, std::move(plans)), memory_kills_(own_memory_kills()) {}
 
   // Before they are started (Launcher::place()).
   void place(std::span<const PlacedCluster> clusters) { launcher_.place(clusters); }
@@ -42,11 +43,14 @@ class LocalHost final : public RunHost {
 
  private:
   void adopt(const RunProcess& process, ChildId child);
+  // Of a process that was killed: what there is to say where the kernel did it, for want of memory.
+  std::string text_of_kill();
   // Null: it was not started.
   const ChildId* child_of(const RunProcess& process) const;
 
   ChildProcesses& children_;
   Launcher launcher_;
+  std::uint64_t memory_kills_;  // that are known
   std::map<RunProcess, ChildId> processes_;
   std::vector<HostEvent> events_;
 };

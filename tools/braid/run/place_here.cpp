@@ -1,8 +1,11 @@
 #include "tools/braid/run/place_here.h"
 
+#include <fmt/core.h>
+
 #include <set>
 
 #include "base/interfaces.h"
+#include "tools/braid/doctor/findings.h"
 #include "tools/braid/run/topology.h"
 
 namespace braid::cli {
@@ -17,6 +20,14 @@ std::string interface_of(const proxy::NodeConfig& node, const proxy::LinkConfig&
   if (at == std::string::npos) return {};
   const std::size_t begin = at + kName.size();
   return link.device.substr(begin, link.device.find(',', begin) - begin);
+}
+
+Finding judge_memory(const settings::RunConfig& config, std::size_t clusters) {
+  return judge(read_memory(), {static_cast<unsigned>(clusters), std::uint64_t{config.heap_mib} << 20});
+}
+
+std::string line_of(const Finding& finding) {
+  return fmt::format("{}: {}; {}", finding.what, finding.found, finding.cure);
 }
 
 std::set<std::string> interfaces_of(std::span<const ClusterNeeds> clusters) {
@@ -56,6 +67,11 @@ Placement place_here(const settings::RunConfig& config, std::span<const proxy::N
   return claims.place(*host, needs);
 }
 
+std::string warn_of_memory(const settings::RunConfig& config, std::size_t clusters) {
+  const Finding memory = judge_memory(config, clusters);
+  return memory.verdict == Verdict::kBad ? line_of(memory) : "";
+}
+
 Result<std::string> draw_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
                               std::span<const Host> hosts) {
   const std::vector<ClusterNeeds> needs = needs_of(config, plans, hosts);
@@ -67,6 +83,8 @@ Result<std::string> draw_here(const settings::RunConfig& config, std::span<const
   std::string text = draw(*host, placement, taken);
   if (!binds) text += "--bind none: nothing is bound.\n";
   if (!placement.why_not.empty()) text += placement.why_not + "\n";
+  if (const Finding memory = judge_memory(config, plans.size()); memory.verdict != Verdict::kOk)
+    text += line_of(memory) + "\n";
   return text;
 }
 

@@ -24,7 +24,10 @@ std::vector<ClusterNeeds> needs_of(const settings::RunConfig& config,
 Placement place_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
                      CoreClaims& claims, std::span<const Host> hosts = {});
 
-// What place_here() would do, drawn, with a line that says what is not bound and why. The error: the processors are not known.
+// Where this host's memory is too little for so many clusters to begin; else empty.
+std::string warn_of_memory(const settings::RunConfig& config, std::size_t clusters);
+
+// What place_here() would do, drawn, with a line that says what is not bound and why, and where memory is short. The error: the processors are not known.
 Result<std::string> draw_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
                               std::span<const Host> hosts = {});
 

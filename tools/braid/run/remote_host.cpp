@@ -334,11 +334,8 @@ void RemoteHost::take_end(const Message& message) {
       cluster.report.proxies.push_back(proxy.get<CounterValues>());
     cluster.report.application_report = message.at("report").get<std::string>();
   }
-  RecordedEnd end;
-  if (process.role == Role::kApplication) {
-    end = end_from(message.at("end"), monotonic_now());
-    inputs_.erase(process.cluster);
-  }
+  RecordedEnd end = end_from(message.at("end"), monotonic_now());
+  if (process.role == Role::kApplication) inputs_.erase(process.cluster);
   living_.erase(process);
   events_.push_back(ProcessEnded{process, message.at("status").get<int>(), std::move(end)});
 }

@@ -40,7 +40,7 @@ struct ProcessStarted {
 struct ProcessEnded {
   RunProcess process;
   int wait_status;  // of waitpid(2)
-  RecordedEnd end;  // of an application
+  RecordedEnd end;  // of a daemon only the text
 };
 // What was asked for could not be done, or the host is lost; then its processes count as ended.
 struct HostFailed {

@@ -120,7 +120,9 @@ class Supervisor {
   // Of all clusters, on this machine.
   std::vector<PlacedCluster> place(std::span<const proxy::NodeConfig> plans) {
     Placement placement = place_here(config_, plans, claims_, options_.hosts);
-    if (!placement.why_not.empty() && !options_.is_quiet) children_.output().report(placement.why_not);
+    const std::string memory = warn_of_memory(config_, plans.size());
+    for (const std::string& warning : {placement.why_not, memory})
+      if (!warning.empty() && !options_.is_quiet) children_.output().report(warning);
     return std::move(placement.clusters);
   }
 
@@ -397,7 +399,7 @@ class Supervisor {
       take_consequence(cluster, ended.end);
       fails = verdict_.on_application_end(member.name(), status, asked, ended.end);
     } else {
-      fails = verdict_.on_daemon_end(member.name(), status, asked, phase());
+      fails = verdict_.on_daemon_end(member.name(), status, asked, phase(), ended.end.text);
     }
     if (fails) on_failure();
   }

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "base/processors.h"
-#include "tools/braid/process/cpu_quota.h"
+#include "tools/braid/process/cgroup.h"
 
 namespace braid::cli {
 namespace {

@@ -65,7 +65,8 @@ bool Verdict::on_application_end(const std::string& name, int wait_status, bool 
               end.cause == EndCause::kNone ? Instant::never() : end.time);
 }
 
-bool Verdict::on_daemon_end(const std::string& name, int wait_status, bool asked, Phase phase) {
+bool Verdict::on_daemon_end(const std::string& name, int wait_status, bool asked, Phase phase,
+                            const std::string& details) {
   const bool killed = WIFSIGNALED(wait_status);
   const bool ended_as_asked =
       killed ? WTERMSIG(wait_status) == SIGTERM || WTERMSIG(wait_status) == SIGKILL : wait_status == 0;
@@ -78,7 +79,8 @@ bool Verdict::on_daemon_end(const std::string& name, int wait_status, bool asked
   const char* const when = asked                       ? " when it was asked to end"
                            : phase == Phase::kStarting ? " before all clusters were connected"
                                                        : "";
-  return fail(killed ? Cause::kKilled : Cause::kDaemonExited, name + " " + describe_end(wait_status) + when);
+  return fail(killed ? Cause::kKilled : Cause::kDaemonExited,
+              name + " " + describe_end(wait_status) + when + (details.empty() ? "" : ": " + details));
 }
 
 void Verdict::on_interrupt(int signal, Phase phase) {

@@ -42,7 +42,9 @@ class Verdict {
   // `name`: of the process, for people. `asked`: we asked it to end.
   [[nodiscard]] bool on_application_end(const std::string& name, int wait_status, bool asked,
                                         const RecordedEnd& end = {});
-  [[nodiscard]] bool on_daemon_end(const std::string& name, int wait_status, bool asked, Phase phase);
+  // `details`: what there is to say beside the status.
+  [[nodiscard]] bool on_daemon_end(const std::string& name, int wait_status, bool asked, Phase phase,
+                                   const std::string& details = "");
 
   // The user's signal asked the run to end; it decides the status where no application can.
   void on_interrupt(int signal, Phase phase);
