@@ -16,4 +16,9 @@ constexpr Duration to_duration(const timespec& time) {
   return Duration::s(time.tv_sec) + Duration::ns(time.tv_nsec);
 }
 
+// Does nanosleep() take it?
+constexpr bool is_valid(const timespec& time) {
+  return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < Duration::s(1).ns();
+}
+
 }  // namespace braid

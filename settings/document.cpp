@@ -20,12 +20,15 @@ Error Document::wrong(const Node& node, const std::string& key, const std::strin
                      : error("{}: key '{}': {}", place(node), shown(key), text);
 }
 
+std::string opened_path(const std::string& path) {
+  return path == kStandardInput ? "/dev/stdin" : path;
+}
+
 Result<std::string> read_text_file(const std::string& path) {
   std::error_code ignored;
-  const bool is_input = path == kStandardInput;
-  if (!is_input && std::filesystem::is_directory(path, ignored))
+  if (std::filesystem::is_directory(opened_path(path), ignored))
     return error("{}: cannot be read (it is a folder); name a file in it", shown(path));
-  std::ifstream file(is_input ? "/dev/stdin" : path, std::ios::binary);
+  std::ifstream file(opened_path(path), std::ios::binary);
   if (!file)
     return error("{}: cannot be read ({}); name a readable file, e.g. one of configs/", shown(path),
                  std::strerror(errno));

@@ -70,6 +70,8 @@ class Document {
 
 // Named in place of a file that is read.
 inline constexpr char kStandardInput[] = "-";
+// The file to open for it; of any other name the name itself.
+std::string opened_path(const std::string& path);
 
 // The contents of a text file of at most kMaxFileBytes; kStandardInput: of standard input.
 Result<std::string> read_text_file(const std::string& path);

@@ -43,10 +43,6 @@ void sleep_simulated(Duration time) {
   look();
 }
 
-bool is_valid(const timespec& time) {
-  return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < Duration::s(1).ns();
-}
-
 // As nanosleep().
 int sleep_for(const timespec& time, timespec* rest) {
   if (!is_valid(time)) return errno = EINVAL, -1;

@@ -1,4 +1,5 @@
-// What the C library allocates for its caller, who frees it later, perhaps in another cluster: copied into blocks of the program's.
+// Calls whose results the C library allocates and the caller frees: these are copied into shared memory, for threads of other clusters
+// use and free them, too.
 #include <dirent.h>
 #include <errno.h>
 #include <netdb.h>
@@ -48,7 +49,7 @@ addrinfo* copy_of_one(const addrinfo& one) {
 template <class Entry, class Scan>
 int scan_folder(Entry*** entries, Scan scan) {
   Entry** found = nullptr;
-  int count = scan(&found);
+  const int count = scan(&found);
   if (count < 0) return count;
   auto* const list = static_cast<Entry**>(WRAPPED(malloc)(static_cast<std::size_t>(count) * sizeof(Entry*)));
   int copied = 0;

@@ -18,6 +18,7 @@
 #include <algorithm>
 #include <atomic>
 
+#include "base/timespec.h"
 #include "dsm/program/host.h"
 #include "dsm/program/thread_host.h"
 #include "dsm/pthreads/clocks.h"
@@ -33,10 +34,6 @@ constexpr Duration kLongestLead =
 constexpr Duration kLong = 100_ms;    // a sleep that asks in any case; shorter ones share a question
 constexpr Duration kAskAgain = 1_ms;  // for each cluster of the run, so that one is asked no more often
 constexpr unsigned kYieldsToLook = 16;
-
-bool is_valid(const timespec& t) {
-  return t.tv_sec >= 0 && t.tv_nsec >= 0 && t.tv_nsec < Duration::s(1).ns();
-}
 
 // The calling thread is a compute node, and others may be in other clusters.
 bool may_look() {
@@ -138,14 +135,14 @@ using braid::Duration;
 extern "C" {
 
 int WRAPPED(nanosleep)(const timespec* time, timespec* rest) {
-  if (!is_valid(*time)) return errno = EINVAL, -1;
+  if (!braid::is_valid(*time)) return errno = EINVAL, -1;
   Duration left;
   const int result = sleep_for(braid::to_duration(*time), &left);
   if (rest != nullptr) *rest = braid::to_timespec(left);
   return result;
 }
 int WRAPPED(clock_nanosleep)(clockid_t clock, int flags, const timespec* time, timespec* rest) {
-  if (!is_valid(*time)) return EINVAL;
+  if (!braid::is_valid(*time)) return EINVAL;
   const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
   if (!braid::dsm::thread_host::starts_threads()) {
     sleep_simulated(braid::to_duration(*time) - (is_absolute ? now(clock) : Duration()));
@@ -169,7 +166,7 @@ unsigned WRAPPED(sleep)(unsigned seconds) {
   return static_cast<unsigned>(braid::to_timespec(left).tv_sec);
 }
 int WRAPPED(thrd_sleep)(const timespec* time, timespec* rest) {
-  if (!is_valid(*time)) return -2;
+  if (!braid::is_valid(*time)) return -2;
   return WRAPPED(nanosleep)(time, rest);
 }
 

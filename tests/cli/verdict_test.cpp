@@ -45,7 +45,7 @@ TEST(Verdict, DeathBySignalHasStatus128PlusSignal) {
   EXPECT_EQ(v.reason(), "a was killed by signal 11 (Segmentation fault)");
 }
 
-TEST(Verdict, WhatIsKnownOfAKillIsSaid) {
+TEST(Verdict, KillIsReportedWithItsReason) {
   Verdict daemon, application;
   EXPECT_TRUE(daemon.on_daemon_end("d", killed(SIGKILL), false, Phase::kRunning, "no memory"));
   EXPECT_EQ(daemon.reason(), "d was killed by signal 9 (Killed): no memory");

@@ -1,4 +1,4 @@
-// What the cgroup of this process permits, version 1 or 2 (the kernel's Documentation/admin-guide/cgroup-v2.rst: cpu.max, memory.max,
+// Limits of the cgroup of this process, version 1 or 2 (the kernel's Documentation/admin-guide/cgroup-v2.rst: cpu.max, memory.max,
 // memory.events; scheduler/sched-bwc.rst: cpu.cfs_quota_us; cgroup-v1/memory.rst).
 //
 // `groups`: the text of /proc/PID/cgroup. `root`: where the file systems of cgroups are mounted. A group limits all groups below it.

@@ -22,7 +22,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Result<std::string> contents(const std::string& path) {
-  std::ifstream file(path == settings::kStandardInput ? "/dev/stdin" : path, std::ios::binary);
+  std::ifstream file(settings::opened_path(path), std::ios::binary);
   std::stringstream text;
   if (file && file.peek() == std::ifstream::traits_type::eof() && !file.bad())
     return error("{}: is empty; let the command that made it write it again", path);
@@ -414,7 +414,7 @@ std::optional<Json> traced_row(const Json& line, bool has_proxies) {
 }
 
 Result<Json> read_trace(const std::string& path, const TraceWindow& window, bool has_proxies) {
-  std::ifstream file(path == settings::kStandardInput ? "/dev/stdin" : path);
+  std::ifstream file(settings::opened_path(path));
   if (!file) return error("{}: cannot be read ({})", path, std::strerror(errno));
   Json messages = Json::array();
   std::size_t omitted = 0, number = 0;

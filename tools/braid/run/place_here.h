@@ -24,10 +24,11 @@ std::vector<ClusterNeeds> needs_of(const settings::RunConfig& config,
 Placement place_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
                      CoreClaims& claims, std::span<const Host> hosts = {});
 
-// Where this host's memory is too little for so many clusters to begin; else empty.
+// A warning if this host has too little memory for so many clusters to begin; else empty.
 std::string warn_of_memory(const settings::RunConfig& config, std::size_t clusters);
 
-// What place_here() would do, drawn, with a line that says what is not bound and why, and where memory is short. The error: the processors are not known.
+// Draws what place_here() would do. Lines below say what is not bound and why, and whether memory is short. The error: the processors
+// are not known.
 Result<std::string> draw_here(const settings::RunConfig& config, std::span<const proxy::NodeConfig> plans,
                               std::span<const Host> hosts = {});
 

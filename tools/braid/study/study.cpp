@@ -387,7 +387,7 @@ class StudyLoader {
     return {};
   }
 
-  // What has an effect in no point is not ignored silently.
+  // Refuses a setting that has an effect in no point.
   Result<void> check_modes() const {
     std::map<std::string, std::string> idle;  // key -> place
     std::set<std::string> acting;
