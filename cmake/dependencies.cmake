@@ -9,7 +9,7 @@ find_package(TBB REQUIRED)
 find_package(yaml-cpp REQUIRED)
 find_package(nlohmann_json REQUIRED)
 find_package(OpenSSL 3 REQUIRED COMPONENTS Crypto SSL)
-find_package(Boost 1.74 REQUIRED COMPONENTS context)
+find_package(Boost 1.74 REQUIRED)
 
 find_library(BRAID_ELF elf REQUIRED)
 find_library(BRAID_HWLOC hwloc REQUIRED)

@@ -16,6 +16,8 @@ std::int64_t braid_check_units = 0;
 extern "C" {
 // The XSAVE components that it saves; 0: it uses FXSAVE.
 std::uint32_t braid_kept_state = 0;
+// Whether the processor tells which of them are in use.
+std::uint32_t braid_tells_use = 0;
 void braid_call_spent_handler();
 }
 
@@ -47,10 +49,21 @@ std::uint32_t kept_state() {
   return kept;
 }
 
+// Asked with 1, XGETBV tells it: what is not in use has its initial value. Opmask registers of 64 bits are AVX512BW's.
+bool tells_use() {
+  constexpr std::uint32_t kOpmask = 0x20;
+  if (braid_kept_state == 0) return false;
+  if ((braid_kept_state & kOpmask) != 0 && !__builtin_cpu_supports("avx512bw")) return false;
+  std::uint32_t a, b, c, d;
+  __cpuid_count(0xd, 1, a, b, c, d);
+  return (a & 4) != 0;
+}
+
 }  // namespace
 
 void set_spent_handler(SpentHandler handler) {
   braid_kept_state = kept_state();
+  braid_tells_use = tells_use() ? 1 : 0;
   spent_handler = handler;
 }
 

@@ -3,11 +3,11 @@
 #include <cxxabi.h>
 #include <sys/mman.h>
 
-#include <boost/context/detail/fcontext.hpp>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "base/check.h"
 #include "base/system_error.h"
@@ -16,9 +16,28 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
+// switch_stack.S
+extern "C" {
+void* braid_switch_stack(void** left, void* to, void* passed);
+void braid_begin_on_stack();
+}
+
 namespace braid::sim {
 
 namespace {
+
+// What braid_switch_stack() takes from a stack that it switches to, and the address that it returns to.
+struct Suspended {
+  std::uint32_t mxcsr = 0;
+  std::uint16_t x87_control = 0;
+  void* r15 = nullptr;
+  void* r14 = nullptr;
+  void* r13 = nullptr;
+  void* r12 = nullptr;
+  void* rbx = nullptr;
+  void* rbp = nullptr;
+  void (*next)() = nullptr;
+};
 
 constexpr std::size_t kGuardBytes = 4096;
 
@@ -31,7 +50,6 @@ void* stack_bottom_of(void* mapping) {
 struct Fibre::Switch {
   Fibre* from;
   Fibre* to;
-  void* from_context;
 };
 
 std::unique_ptr<Fibre> Fibre::of_thread() {
@@ -55,16 +73,13 @@ Result<std::unique_ptr<Fibre>> Fibre::make(void (*entry)(void*), void* argument)
   fibre->argument_ = argument;
   fibre->stack_bottom_ = stack_bottom_of(mapping);
   fibre->stack_bytes_ = kStackBytes;
-  namespace context = boost::context::detail;
-  fibre->context_ = context::make_fcontext(static_cast<std::byte*>(mapping) + kGuardBytes + kStackBytes,
-                                           kStackBytes, [](context::transfer_t came) {
-                                             Switch passed = *static_cast<const Switch*>(came.data);
-                                             passed.from_context = came.fctx;
-                                             Fibre& self = *passed.to;
-                                             self.restore(passed);
-                                             self.entry_(self.argument_);
-                                             std::terminate();
-                                           });
+  // braid_begin_on_stack begins at `top`, which is aligned for its call.
+  auto* const top = static_cast<std::byte*>(mapping) + kGuardBytes + kStackBytes - 2 * sizeof(void*);
+  auto* const suspended = new (top - sizeof(Suspended)) Suspended;
+  asm("stmxcsr %0; fnstcw %1" : "=m"(suspended->mxcsr), "=m"(suspended->x87_control));
+  suspended->rbx = reinterpret_cast<void*>(&Fibre::begin);  // NOLINT
+  suspended->next = braid_begin_on_stack;
+  fibre->context_ = suspended;
   return fibre;
 }
 
@@ -72,16 +87,20 @@ Fibre::~Fibre() {
   if (mapping_ != nullptr) ::munmap(mapping_, kGuardBytes + kStackBytes);
 }
 
+void Fibre::begin(void* passed) {
+  const Switch came = *static_cast<const Switch*>(passed);
+  Fibre& self = *came.to;
+  self.restore(came);
+  self.entry_(self.argument_);
+  std::terminate();
+}
+
 // Not inlined, so that the compiler does not keep addresses of thread-local variables across the switch.
 [[gnu::noinline]] void Fibre::resume(Fibre& other) {
   save(other);
-  Switch passed = {this, &other, nullptr};
-  const boost::context::detail::transfer_t came =
-      boost::context::detail::jump_fcontext(other.context_, &passed);
+  Switch passed = {this, &other};
   // Read from the stack of the fibre that resumed this one, which is now suspended.
-  passed = *static_cast<const Switch*>(came.data);
-  passed.from_context = came.fctx;
-  restore(passed);
+  restore(*static_cast<const Switch*>(braid_switch_stack(&context_, other.context_, &passed)));
 }
 
 void Fibre::save([[maybe_unused]] Fibre& other) {
@@ -92,9 +111,8 @@ void Fibre::save([[maybe_unused]] Fibre& other) {
 #endif
 }
 
-void Fibre::restore(const Switch& passed) {
+void Fibre::restore([[maybe_unused]] const Switch& passed) {
   CHECK(passed.to == this);
-  passed.from->context_ = passed.from_context;
 #if defined(__SANITIZE_ADDRESS__)
   // Also reports the bounds of the suspended stack, which are not known before for the thread's own.
   __sanitizer_finish_switch_fiber(fake_stack_, &passed.from->stack_bottom_, &passed.from->stack_bytes_);

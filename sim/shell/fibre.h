@@ -34,10 +34,12 @@ class Fibre {
   static constexpr std::size_t kStackBytes = 8u << 20;
 
  private:
-  // The data that jump_fcontext() passes to the resumed fibre.
+  // What a fibre that is suspended passes to the resumed one.
   struct Switch;
 
   Fibre() = default;
+  // On a new fibre's stack.
+  [[noreturn]] static void begin(void* passed);
   void save(Fibre& other);
   void restore(const Switch& passed);
 

@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
+#include <cfenv>
 #include <cstdint>
 #include <exception>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/shell/node_fibres.h"
@@ -71,6 +73,37 @@ TEST(NodeFibres, EachFibreHasItsOwnErrno) {
   EXPECT_EQ(errno, 7);
   fibres.switch_to(1);
   EXPECT_EQ(errno, 7);
+}
+
+// Of x87 and of SSE, each with a control word of its own.
+TEST(NodeFibres, EachFibreRoundsInItsOwnWay) {
+  const auto rounds = [](const volatile long double& x) {
+    const volatile double sse = 1 / static_cast<double>(x);
+    return std::pair(static_cast<long double>(sse), 1 / x);
+  };
+  const volatile long double three = 3;
+  NodeFibres* all = nullptr;
+  std::vector<std::pair<long double, long double>> results;
+  NodeFibres fibres(2, [&](unsigned) {
+    std::fesetround(FE_UPWARD);
+    for (;;) {
+      results.push_back(rounds(three));
+      all->switch_to(0);
+    }
+  });
+  all = &fibres;
+  ASSERT_TRUE(fibres.make_all().ok());
+  std::fesetround(FE_DOWNWARD);
+  const auto down = rounds(three);
+  for (int turn = 0; turn < 2; ++turn) {
+    fibres.switch_to(1);
+    EXPECT_EQ(rounds(three), down);
+  }
+  std::fesetround(FE_TONEAREST);
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0], results[1]);
+  EXPECT_GT(results[0].first, down.first);
+  EXPECT_GT(results[0].second, down.second);
 }
 
 TEST(NodeFibres, HandledExceptionStaysOnItsFibre) {
