@@ -35,6 +35,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <ctime>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,6 +82,12 @@ inline constexpr unsigned kNodes = kMaxComputeNodes;
 
 // --- Memory that all clusters share
 
+// What the program says of a thread's, and asks for again; it has no effect.
+struct Priority {
+  int policy;  // 0: SCHED_OTHER
+  int value;
+};
+
 struct Thread {  // pthread_t is its address
   void* (*function)(void*);
   void* argument;
@@ -95,6 +102,7 @@ struct Thread {  // pthread_t is its address
   bool joined;       // somebody waits for it
   sigset_t blocked;  // signals, when it begins
   sigset_t sent;     // signals to it that it has not taken yet; in simulation
+  Priority priority;
   std::array<char, 16> name;
 };
 
@@ -122,7 +130,7 @@ inline constexpr unsigned kMaxStreams = 1024;
 
 // Of threads that are created without attributes, or whose attributes say nothing of the stack: pthread_setattr_default_np().
 struct DefaultAttributes {
-  std::size_t stack_bytes;  // 0: nothing was said, as of the others
+  std::size_t stack_bytes;  // without the guard; 0: nothing was said, as of the others
   bool detached;
   bool has_mask;
   sigset_t blocked;
@@ -153,6 +161,18 @@ struct alignas(4096) Shared {
 // Made by the first call.
 Shared& shared();
 
+// --- Attributes of threads (attributes.cpp)
+
+// The lowest bytes of a stack, beside those that a program asks for: an access there is reported.
+inline constexpr std::size_t kGuardBytes = 64u << 10;
+// What a thread gets that asks for nothing. Only what it touches takes memory, but all of it takes addresses of the heap.
+inline constexpr std::size_t kStackBytes = 1u << 20;
+
+bool says_detached(const pthread_attr_t* attributes);
+// None: they leave it to the thread that creates another.
+std::optional<Priority> priority_of(const pthread_attr_t* attributes);
+std::size_t default_stack_bytes(const DefaultAttributes& defaults);
+
 // --- The calling thread
 
 struct Self {
@@ -173,6 +193,8 @@ struct Self {
 // It needs no destructor: a thread's last calls come after those of its thread-local variables.
 inline constinit thread_local Self own __attribute__((tls_model("initial-exec"))){};
 Thread* current_thread();
+// nullptr: no thread has this name.
+Thread* thread_of(pthread_t name);
 
 // Whether the machine was started, by the first pthread_create(). Until then main() is alone.
 bool started();

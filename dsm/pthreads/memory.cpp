@@ -133,6 +133,7 @@ bool must_be_shared(int protection, int flags) {
 }
 
 void* map(std::size_t bytes, int protection, int flags, int file, off_t offset) {
+  if (bytes > PTRDIFF_MAX - kPage) return errno = ENOMEM, MAP_FAILED;
   const std::size_t rounded = (bytes + kPage - 1) / kPage * kPage;
   // Zeros, by the cluster that touches them first.
   void* const memory = on_private([=] { return allocate_zeroed(rounded, kPage / 2, "mmap()"); });
@@ -189,7 +190,7 @@ void WRAPPED(free)(void* memory) {
   if (memory != nullptr) release(memory);
 }
 int WRAPPED(posix_memalign)(void** memory, std::size_t alignment, std::size_t bytes) {
-  if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0) return EINVAL;
+  if (alignment % sizeof(void*) != 0 || (alignment & (alignment - 1)) != 0 || alignment == 0) return EINVAL;
   void* const block = allocate(bytes, alignment, "posix_memalign()");
   if (block == nullptr) return ENOMEM;
   *memory = block;
@@ -301,8 +302,9 @@ char* WRAPPED(get_current_dir_name)() {
 }
 
 void* WRAPPED(mmap)(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) {
-  const bool ordinary = address == nullptr && bytes > 0 && (flags & MAP_FIXED) == 0 &&
-                        (protection & PROT_READ) != 0 && (protection & PROT_EXEC) == 0;
+  const bool ordinary = address == nullptr && bytes > 0 && (flags & MAP_TYPE) != 0 &&
+                        (flags & MAP_FIXED) == 0 && (protection & PROT_READ) != 0 &&
+                        (protection & PROT_EXEC) == 0;
   if (!ordinary || !can_share() || !must_be_shared(protection, flags))
     return ::mmap(address, bytes, protection, flags, file, offset);
   return map(bytes, protection, flags, file, offset);
@@ -313,7 +315,7 @@ void* WRAPPED(mmap64)(void* address, std::size_t bytes, int protection, int flag
 int WRAPPED(munmap)(void* memory, std::size_t bytes) {
   if (!is_shared(memory)) return ::munmap(memory, bytes);
   // A part of a mapping stays until the program ends.
-  if (reinterpret_cast<std::uintptr_t>(memory) % kPage != 0) return errno = EINVAL, -1;
+  if (reinterpret_cast<std::uintptr_t>(memory) % kPage != 0 || bytes == 0) return errno = EINVAL, -1;
   const std::size_t room = on_private([=] { return find_shared_block_bytes(memory).value_or(SIZE_MAX); });
   if (bytes + kPage > room) release(memory);
   return 0;

@@ -4,6 +4,7 @@
 // memory, where a guard protects it: so many may be held at once in any order. A lock of the machine will not do there: a try may
 // fail while its token is on its way, and a wait for it cannot end early.
 #include <errno.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <cstring>
@@ -34,6 +35,18 @@ Mutex& of(pthread_mutex_t* mutex) {
 }
 int kind_of(const Mutex& mutex) {
   return mutex.kind & 3;
+}
+// One with PTHREAD_PRIO_PROTECT has its ceiling above the kind. It has no effect.
+constexpr int kHasCeiling = 1 << 8;
+constexpr int kCeilingShift = 16;
+int ceiling_of(const Mutex& mutex) {
+  return mutex.kind >> kCeilingShift;
+}
+int with_ceiling(const Mutex& mutex, int ceiling) {
+  return kind_of(mutex) | kHasCeiling | ceiling << kCeilingShift;
+}
+bool is_ceiling(int priority) {
+  return priority >= ::sched_get_priority_min(SCHED_FIFO) && priority <= ::sched_get_priority_max(SCHED_FIFO);
 }
 
 std::uint32_t caller_index() {
@@ -281,10 +294,12 @@ using namespace braid::dsm::pthreads;  // NOLINT
 extern "C" {
 
 int WRAPPED(pthread_mutex_init)(pthread_mutex_t* mutex, const pthread_mutexattr_t* attributes) {
-  int kind = PTHREAD_MUTEX_NORMAL, robust = PTHREAD_MUTEX_STALLED;
+  int kind = PTHREAD_MUTEX_NORMAL, robust = PTHREAD_MUTEX_STALLED, protocol = PTHREAD_PRIO_NONE, ceiling = 0;
   if (attributes != nullptr) {
     ::pthread_mutexattr_gettype(attributes, &kind);
     ::pthread_mutexattr_getrobust(attributes, &robust);
+    ::pthread_mutexattr_getprotocol(attributes, &protocol);
+    ::pthread_mutexattr_getprioceiling(attributes, &ceiling);
   }
   return on_private([=] {
     if (robust != PTHREAD_MUTEX_STALLED)
@@ -292,6 +307,7 @@ int WRAPPED(pthread_mutex_init)(pthread_mutex_t* mutex, const pthread_mutexattr_
     if (is_lock(mutex)) begin_again(of(mutex));
     of(mutex) = {};
     of(mutex).kind = kind;
+    if (protocol == PTHREAD_PRIO_PROTECT) of(mutex).kind = with_ceiling(of(mutex), ceiling);
     return 0;
   });
 }
@@ -319,6 +335,24 @@ int WRAPPED(pthread_mutex_unlock)(pthread_mutex_t* mutex) {
     Guard guard(guard_of(mutex));
     return unlock_in_memory(guard, of(mutex));
   });
+}
+
+int WRAPPED(pthread_mutex_getprioceiling)(const pthread_mutex_t* mutex, int* ceiling) {
+  const Mutex& m = of(const_cast<pthread_mutex_t*>(mutex));
+  if ((m.kind & kHasCeiling) == 0) return EINVAL;
+  *ceiling = ceiling_of(m);
+  return 0;
+}
+int WRAPPED(pthread_mutex_setprioceiling)(pthread_mutex_t* mutex, int ceiling, int* before) {
+  if ((of(mutex).kind & kHasCeiling) == 0 || !is_ceiling(ceiling)) return EINVAL;
+  if (const int error_number = WRAPPED(pthread_mutex_lock)(mutex); error_number != 0) return error_number;
+  if (before != nullptr) *before = ceiling_of(of(mutex));
+  of(mutex).kind = with_ceiling(of(mutex), ceiling);
+  return WRAPPED(pthread_mutex_unlock)(mutex);
+}
+// No mutex is robust.
+int WRAPPED(pthread_mutex_consistent)(pthread_mutex_t*) {
+  return EINVAL;
 }
 
 // For tries.cpp.

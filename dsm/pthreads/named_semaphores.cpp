@@ -25,13 +25,12 @@ struct NamedSemaphore {
 
 namespace {
 
-// As the system's, without the slash; nullptr, with errno: it is not one.
+// As the system's, without the slash; nullptr: it is not one.
 const char* name_in(const char* path) {
   while (*path == '/') ++path;
-  if (*path == '\0' || ::strchr(path, '/') != nullptr) return errno = EINVAL, nullptr;
   // The system puts "sem." before it.
-  if (::strlen(path) > NAME_MAX - 4) return errno = ENAMETOOLONG, nullptr;
-  return path;
+  const bool is_name = *path != '\0' && ::strchr(path, '/') == nullptr && ::strlen(path) <= NAME_MAX - 4;
+  return is_name ? path : nullptr;
 }
 
 // The pointer to it; that at the end of the list, which is nullptr.
@@ -91,7 +90,7 @@ extern "C" {
 
 sem_t* WRAPPED(sem_open)(const char* path, int flags, ...) {
   const char* const name = name_in(path);
-  if (name == nullptr) return SEM_FAILED;
+  if (name == nullptr) return errno = EINVAL, SEM_FAILED;
   NamedSemaphore* fresh = nullptr;
   if ((flags & O_CREAT) != 0) {
     va_list arguments;
@@ -119,7 +118,7 @@ int WRAPPED(sem_close)(sem_t* semaphore) {
 
 int WRAPPED(sem_unlink)(const char* path) {
   const char* const name = name_in(path);
-  if (name == nullptr) return -1;
+  if (name == nullptr) return errno = ENOENT, -1;
   int error_number = 0;
   NamedSemaphore* const unused = on_private([=, to = &error_number] { return unlink(name, to); });
   if (unused != nullptr) WRAPPED(free)(unused);

@@ -1,6 +1,7 @@
 // Barriers, read-write locks, semaphores and pthread_once(). A barrier has a word of the machine and two of its semaphores;
 // the state of the others is in memory, where a guard protects it.
 #include <errno.h>
+#include <limits.h>
 #include <semaphore.h>
 
 #include <array>
@@ -85,6 +86,11 @@ struct Wait {
 };
 constexpr Wait kNoWait{.patience = Patience::kNone};
 
+// As in the C library these calls look at the time even if they need not wait.
+bool has_bad_deadline(const Wait& wait) {
+  return wait.patience == Patience::kUntil && !is_deadline(wait.deadline, wait.clock);
+}
+
 // Waits until ready(), which changes the state; returns 0, ETIMEDOUT or `busy`.
 template <class Object, class Ready>
 int wait_or_give_up(const char* call, Object& object, const Wait& wait, int busy, Ready&& ready) {
@@ -115,6 +121,7 @@ void wake(Guard& guard, Object& object) {
 }
 
 int read_lock(pthread_rwlock_t* lock, const Wait& wait) {
+  if (has_bad_deadline(wait)) return EINVAL;
   return on_private([=] {
     auto& l = *reinterpret_cast<ReadWriteLock*>(lock);
     const std::uint32_t caller = caller_index();
@@ -126,6 +133,7 @@ int read_lock(pthread_rwlock_t* lock, const Wait& wait) {
   });
 }
 int write_lock(pthread_rwlock_t* lock, const Wait& wait) {
+  if (has_bad_deadline(wait)) return EINVAL;
   return on_private([=] {
     auto& l = *reinterpret_cast<ReadWriteLock*>(lock);
     const std::uint32_t caller = caller_index();
@@ -150,6 +158,7 @@ int write_lock(pthread_rwlock_t* lock, const Wait& wait) {
 }
 
 int wait_for(sem_t* semaphore, const Wait& wait) {
+  if (has_bad_deadline(wait)) return errno = EINVAL, -1;
   const int error_number = on_private([=] {
     auto& s = *reinterpret_cast<Semaphore*>(semaphore);
     return wait_until("sem_wait()", s, wait, EAGAIN, [&] { return s.value > 0 && s.value-- > 0; });
@@ -198,7 +207,7 @@ using namespace braid::dsm::pthreads;  // NOLINT
 extern "C" {
 
 int WRAPPED(pthread_barrier_init)(pthread_barrier_t* object, const pthread_barrierattr_t*, unsigned count) {
-  if (count == 0) return EINVAL;
+  if (count == 0 || count > INT_MAX) return EINVAL;  // as in the C library
   return on_private([=] {
     auto& barrier = *reinterpret_cast<Barrier*>(object);
     barrier.count = count;

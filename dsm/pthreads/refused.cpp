@@ -45,11 +45,6 @@ REFUSED(pthread_cancel, (pthread_t), "let the thread look at a flag, and end its
 REFUSED(pthread_sigqueue, (pthread_t, int, const union sigval), kOneProcess)
 REFUSED(pthread_getcpuclockid, (pthread_t, clockid_t*),
         "use clock_gettime(CLOCK_THREAD_CPUTIME_ID), of the calling thread")
-REFUSED(pthread_mutex_consistent, (pthread_mutex_t*), "mutexes are not robust: threads do not die one by one")
-REFUSED(pthread_mutex_setprioceiling, (pthread_mutex_t*, int, int*),
-        "threads of clusters have no common priorities")
-REFUSED(pthread_mutex_getprioceiling, (const pthread_mutex_t*, int*),
-        "threads of clusters have no common priorities")
 
 REFUSED(aio_read, (aiocb*), kLibrarysThread)
 REFUSED(aio_read64, (aiocb*), kLibrarysThread)
@@ -91,25 +86,6 @@ int WRAPPED(putenv)(char* string) {
   if (copy == nullptr) return errno = ENOMEM, -1;
   std::memcpy(copy, string, bytes);
   return braid::dsm::pthreads::on_private([=] { return ::putenv(copy); });
-}
-
-int WRAPPED(pthread_setschedparam)(pthread_t, int, const sched_param*) {
-  return 0;
-}
-int WRAPPED(pthread_setschedprio)(pthread_t, int) {
-  return 0;
-}
-int WRAPPED(pthread_getschedparam)(pthread_t, int* policy, sched_param* parameters) {
-  *policy = SCHED_OTHER;
-  parameters->sched_priority = 0;
-  return 0;
-}
-int WRAPPED(pthread_getattr_np)(pthread_t thread, pthread_attr_t* attributes) {
-  const auto& stack = braid::dsm::pthreads::shared_stack;
-  if (reinterpret_cast<braid::dsm::pthreads::Thread*>(thread) != braid::dsm::pthreads::current_thread())
-    refuse("pthread_getattr_np() of another thread", "a thread knows its own stack");
-  ::pthread_attr_init(attributes);
-  return ::pthread_attr_setstack(attributes, reinterpret_cast<void*>(stack.low), stack.bytes);  // NOLINT
 }
 
 }  // extern "C"

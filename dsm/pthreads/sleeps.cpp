@@ -145,6 +145,7 @@ int WRAPPED(clock_nanosleep)(clockid_t clock, int flags, const timespec* time, t
   if (!braid::is_valid(*time)) return EINVAL;
   const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
   if (!braid::dsm::thread_host::starts_threads()) {
+    if (clock == CLOCK_THREAD_CPUTIME_ID || ::clock_getres(clock, nullptr) != 0) return EINVAL;
     sleep_simulated(braid::to_duration(*time) - (is_absolute ? now(clock) : Duration()));
     return 0;
   }

@@ -17,15 +17,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/single_threaded.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <bitset>
 #include <cstdint>
 #include <mutex>
 #include <new>
+#include <optional>
 #include <vector>
 
 #include "base/system_error.h"
@@ -52,11 +55,7 @@ namespace braid::dsm::pthreads {
 
 namespace {
 
-constexpr std::size_t kMainStackBytes = 8u << 20;
-// The lowest bytes of a stack: an access there is reported.
-constexpr std::size_t kGuardBytes = 64u << 10;
-// What a thread gets that asks for nothing. Only what it touches takes memory, but all of it takes addresses of the heap.
-constexpr std::size_t kStackBytes = (1u << 20) + kGuardBytes;
+constexpr std::size_t kMainStackBytes = (8u << 20) + kGuardBytes;
 
 bool is_started = false;
 bool is_coming = false;
@@ -260,10 +259,11 @@ void serve_first_cluster(void*) {
 // --- The compute node that runs handlers of signals, in a live run
 
 void run_handlers(void*) {
-  void* const stack = take_stack(kStackBytes);
+  constexpr std::size_t kBytes = kStackBytes + kGuardBytes;
+  void* const stack = take_stack(kBytes);
   stack_guard.low = reinterpret_cast<std::uintptr_t>(stack);
   stack_guard.bytes = kGuardBytes;
-  serve_signals(stack, kStackBytes);
+  serve_signals(stack, kBytes);
 }
 
 [[noreturn]] void serve_cluster(unsigned cluster) {
@@ -404,44 +404,30 @@ struct Request {
   bool has_attributes = true;  // else those of all threads count
   bool detached = false;
   sigset_t blocked{};
-  std::size_t stack_bytes = kStackBytes;  // 0: as those of all threads say
+  std::optional<Priority> priority{};  // none: its creator's
+  std::size_t stack_bytes = 0;         // 0: as those of all threads say; without the guard, as there
   unsigned cluster = kAnyCluster;
   const char* call = "pthread_create()";  // for messages
 };
 
-// 0: the attributes say nothing of it.
-std::size_t stack_bytes_of(const pthread_attr_t* attributes) {
-  pthread_attr_t fresh;
-  std::size_t bytes = 0;
-  std::size_t fresh_bytes = 0;
-  ::pthread_attr_getstacksize(attributes, &bytes);
-  ::pthread_attr_init(&fresh);
-  ::pthread_attr_getstacksize(&fresh, &fresh_bytes);
-  ::pthread_attr_destroy(&fresh);
-  return bytes == fresh_bytes || bytes == 0 ? 0 : (bytes + 4095) / 4096 * 4096 + kGuardBytes;
-}
-
-bool says_detached(const pthread_attr_t* attributes) {
-  int detach_state = PTHREAD_CREATE_JOINABLE;
-  ::pthread_attr_getdetachstate(attributes, &detach_state);
-  return detach_state == PTHREAD_CREATE_DETACHED;
-}
-
 Request read_request(const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
-  Request request{.function = function, .argument = argument, .stack_bytes = 0};
+  Request request{.function = function, .argument = argument};
   ::pthread_sigmask(SIG_SETMASK, nullptr, &request.blocked);
   request.has_attributes = attributes != nullptr;
   if (attributes == nullptr) return request;
   sigset_t blocked;
   if (::pthread_attr_getsigmask_np(attributes, &blocked) == 0) request.blocked = blocked;
   request.detached = says_detached(attributes);
-  request.stack_bytes = stack_bytes_of(attributes);
+  ::pthread_attr_getstacksize(attributes, &request.stack_bytes);
+  request.priority = priority_of(attributes);
   return request;
 }
 
 void add_defaults(const DefaultAttributes& defaults, Request& request) {
-  if (request.stack_bytes == 0)
-    request.stack_bytes = defaults.stack_bytes != 0 ? defaults.stack_bytes : kStackBytes;
+  const std::size_t usual_bytes = default_stack_bytes(defaults);
+  if (request.stack_bytes == 0) request.stack_bytes = usual_bytes;
+  // They may say nothing, or have been made before the defaults.
+  if (request.stack_bytes == kStackBytes) request.stack_bytes = std::max(usual_bytes, kStackBytes);
   if (request.has_attributes) return;
   request.detached = defaults.detached;
   if (defaults.has_mask) request.blocked = defaults.blocked;
@@ -506,7 +492,9 @@ Thread* create(Request request) {
     fresh.detached = request.detached;
     fresh.blocked = request.blocked;
     ::sigemptyset(&fresh.sent);
-    fresh.stack_bytes = request.stack_bytes;
+    fresh.stack_bytes = (request.stack_bytes + 4095) / 4096 * 4096 + kGuardBytes;
+    fresh.name = current_thread()->name;
+    fresh.priority = request.priority.value_or(current_thread()->priority);
     fresh.used = true;
     if (!choose_place(all, fresh, request.cluster)) fail_for_full_machine(request);
     *thread = fresh;
@@ -527,17 +515,6 @@ Thread* create(Request request) {
   return thread;
 }
 
-Thread* thread_of(pthread_t name) {
-  auto* const thread = reinterpret_cast<Thread*>(name);
-  const Shared& all = shared();
-  const bool is_one =
-      thread >= all.threads.data() && thread < all.threads.data() + kMaxThreads &&
-      (reinterpret_cast<std::uintptr_t>(thread) - reinterpret_cast<std::uintptr_t>(all.threads.data())) %
-              sizeof(Thread) ==
-          0;
-  return is_one ? thread : nullptr;
-}
-
 void wait_for_end(const Thread& thread, const char* call) {
   wait_for_semaphore(index_of(thread), call, {WaitedFor::Kind::kThreadEnd, index_of(thread)});
 }
@@ -545,6 +522,14 @@ void wait_for_end(const Thread& thread, const char* call) {
 // Of one that has ended: a detached one may still be named by a program that takes it for another.
 int error_of_unused(const Thread& thread) {
   return thread.detached ? EINVAL : ESRCH;
+}
+
+// The C library's pthread_tryjoin_np() looks at nothing else if it is.
+bool is_alive(pthread_t name) {
+  const Thread* const thread = thread_of(name);
+  if (thread == nullptr) return false;
+  const Guard guard(kThreadsLock);
+  return thread->used && !thread->done;
 }
 
 int join(pthread_t name, void** result, bool waits) {
@@ -745,7 +730,9 @@ Shared& shared() {
   // Clones have the address, too.
   static Shared& all = []() -> Shared& {
     auto& fresh = *static_cast<Shared*>(take_early(sizeof(Shared)));
-    fresh.threads[0].used = true;  // main()
+    Thread& main = fresh.threads[0];
+    main.used = true;
+    (void)::prctl(PR_GET_NAME, main.name.data());
     fresh.places[0] = 1;
     // Those of main() and, in a live run, of the runtime's threads.
     const bool live = thread_host::starts_threads();
@@ -760,6 +747,17 @@ Shared& shared() {
 Thread* current_thread() {
   Thread* const thread = own.thread;
   return thread != nullptr ? thread : shared().threads.data();
+}
+
+Thread* thread_of(pthread_t name) {
+  auto* const thread = reinterpret_cast<Thread*>(name);
+  const Shared& all = shared();
+  const bool is_one =
+      thread >= all.threads.data() && thread < all.threads.data() + kMaxThreads &&
+      (reinterpret_cast<std::uintptr_t>(thread) - reinterpret_cast<std::uintptr_t>(all.threads.data())) %
+              sizeof(Thread) ==
+          0;
+  return is_one ? thread : nullptr;
 }
 
 }  // namespace braid::dsm::pthreads
@@ -784,34 +782,6 @@ int WRAPPED(pthread_create)(pthread_t* name, const pthread_attr_t* attributes, v
   return 0;
 }
 
-// The C library's own defaults stay, for the runtime's threads are made with them.
-int WRAPPED(pthread_setattr_default_np)(const pthread_attr_t* attributes) {
-  DefaultAttributes defaults{};
-  defaults.stack_bytes = stack_bytes_of(attributes);
-  defaults.detached = says_detached(attributes);
-  defaults.has_mask = ::pthread_attr_getsigmask_np(attributes, &defaults.blocked) == 0;
-  return on_private([defaults] {
-    const Guard guard(kThreadsLock);
-    DefaultAttributes& all = shared().defaults;
-    const std::size_t stack_bytes = defaults.stack_bytes != 0 ? defaults.stack_bytes : all.stack_bytes;
-    all = defaults;
-    all.stack_bytes = stack_bytes;
-    return 0;
-  });
-}
-int WRAPPED(pthread_getattr_default_np)(pthread_attr_t* attributes) {
-  DefaultAttributes defaults{};
-  on_private([to = &defaults] {
-    const Guard guard(kThreadsLock);
-    *to = shared().defaults;
-    return 0;
-  });
-  ::pthread_attr_init(attributes);
-  if (defaults.stack_bytes != 0) ::pthread_attr_setstacksize(attributes, defaults.stack_bytes - kGuardBytes);
-  if (defaults.detached) ::pthread_attr_setdetachstate(attributes, PTHREAD_CREATE_DETACHED);
-  return defaults.has_mask ? ::pthread_attr_setsigmask_np(attributes, &defaults.blocked) : 0;
-}
-
 int WRAPPED(pthread_join)(pthread_t name, void** result) {
   void* value = nullptr;
   const int error_number = on_private([name, to = &value] { return join(name, to, true); });
@@ -820,7 +790,8 @@ int WRAPPED(pthread_join)(pthread_t name, void** result) {
 }
 int WRAPPED(pthread_tryjoin_np)(pthread_t name, void** result) {
   void* value = nullptr;
-  const int error_number = on_private([name, to = &value] { return join(name, to, false); });
+  const int error_number =
+      on_private([name, to = &value] { return is_alive(name) ? EBUSY : join(name, to, false); });
   if (error_number == 0 && result != nullptr) *result = value;
   return error_number;
 }
@@ -898,7 +869,7 @@ int WRAPPED(pthread_setname_np)(pthread_t name, const char* text) {
 int WRAPPED(pthread_getname_np)(pthread_t name, char* text, std::size_t room) {
   const Thread* const thread = thread_of(name);
   if (thread == nullptr) return ESRCH;
-  if (room <= ::strlen(thread->name.data())) return ERANGE;
+  if (room < thread->name.size()) return ERANGE;  // as in the C library
   ::strcpy(text, thread->name.data());
   return 0;
 }

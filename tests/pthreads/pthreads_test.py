@@ -71,6 +71,20 @@ class Pthreads(unittest.TestCase):
     def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
         self.assertEqual(self.compare("tries"), "tries: 0 wrong\n")
 
+    def test_answers_to_wrong_arguments_and_at_limits_are_those_of_the_c_library(self):
+        for flags in (("-DTRIES",), ()):
+            run("gcc", "-O2", "-w", "-pthread", *flags, FOLDER / "answers.c", "-o", "answers", folder=self.folder)
+            expected = sorted(run("./answers", folder=self.folder).stdout.splitlines())
+            (self.folder / "b").mkdir(exist_ok=True)
+            run(BIN / "braid-cc", "--pthreads", "-O2", "-w", *flags, FOLDER / "answers.c", "-o", "b/answers", folder=self.folder)
+            for clusters in (1, 2, 4):
+                with self.subTest(flags=flags, clusters=clusters):
+                    done = live(clusters, "b/answers", folder=self.folder, options=("--label", "stderr"))
+                    self.assertEqual(sorted(done.stdout.splitlines()), expected, done.stderr)
+        done = live(2, "b/answers", "sizes", folder=self.folder, options=("--label", "stderr"))
+        # The last five with 2 MiB for those that ask for nothing.
+        self.assertEqual(done.stdout.split(), "8192 64 1024 1024 8192 2048 64 2048 2048 2048".split(), done.stderr)
+
     def test_threads_of_c11(self):
         self.assertEqual(self.compare("c11"), "c11: 0 wrong\n")
 

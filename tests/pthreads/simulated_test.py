@@ -65,6 +65,15 @@ class Simulated(unittest.TestCase):
                 self.assertEqual((again.stdout, same), (done.stdout, trace))
         return expected
 
+    def test_answers_to_wrong_arguments_and_at_limits_are_those_of_the_c_library(self):
+        for flags in (("-DTRIES",), ()):
+            run("gcc", "-O2", "-w", "-pthread", *flags, FOLDER / "answers.c", "-o", "a", folder=self.folder)
+            expected = sorted(run("./a", folder=self.folder).stdout.splitlines())
+            run(BIN / "braid-cc", "--pthreads", "--simulated", "-O2", "-w", *flags, FOLDER / "answers.c", "-o", "a", folder=self.folder)
+            done, _ = self.simulate(machine=(4, 2))
+            with self.subTest(flags=flags):
+                self.assertEqual(sorted(done.stdout.splitlines()), expected, done.stderr)
+
     def test_every_call_that_waits(self):
         self.assertEqual(self.compare(FOLDER / "calls.c"), "calls: 0 wrong\n")
 
