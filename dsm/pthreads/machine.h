@@ -25,6 +25,7 @@
 #pragma once
 
 #include <pthread.h>
+#include <search.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -157,6 +158,7 @@ struct alignas(4096) Shared {
   alignas(4096) std::array<Stream, kMaxStreams> streams;
   std::uint32_t stream_count;
   NamedSemaphore* named_semaphores;
+  hsearch_data search_table;  // of hsearch(): the program's threads keep order
 };
 // Made by the first call.
 Shared& shared();
@@ -200,6 +202,8 @@ Thread* thread_of(pthread_t name);
 bool started();
 // It was, or its start has begun.
 bool machine_is_coming();
+// The machine was started, and this is one of its processes, not a child of fork() or vfork().
+bool is_run_process();
 // More clusters than one may come: the program was started by `braid run` with several.
 bool several_clusters();
 // Those that the program sees.
@@ -282,6 +286,9 @@ extern template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::ui
 [[noreturn]] void fail_alone(const char* call);
 // Ends the program: this call is refused, with the place in the program that has made it.
 [[noreturn]] void refuse(const char* call, const char* why);
+
+// Whether the caller may use shared memory: not in a child of fork(), in threads of libraries, or when the machine was left.
+bool can_share();
 
 // From now on only what the program calls on its own stack is the program's.
 void main_begins();

@@ -47,13 +47,6 @@ bool is_shared(const void* memory) {
   return in_heap(reinterpret_cast<std::uintptr_t>(memory), heap_pages());
 }
 
-// False in a child of fork() and in threads of libraries.
-bool can_share() {
-  if (!started()) return true;
-  const Host* const host = current_host();
-  return host != nullptr && !is_forked_child() && host->current_node() >= 0;
-}
-
 void* allocate(std::size_t bytes, std::size_t alignment, const char* call) {
   if (!can_share()) return ::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
   if (bytes > PTRDIFF_MAX - kPage) return errno = ENOMEM, nullptr;
@@ -154,6 +147,12 @@ void* map(std::size_t bytes, int protection, int flags, int file, off_t offset) 
 }
 
 }  // namespace
+
+bool can_share() {
+  if (!started()) return true;
+  const Host* const host = current_host();
+  return host != nullptr && !is_forked_child() && host->current_node() >= 0;
+}
 
 void main_begins() {
   before_main = false;

@@ -4,13 +4,14 @@
 #include <errno.h>
 #include <mqueue.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "dsm/program/host.h"
 #include "dsm/pthreads/machine.h"
@@ -27,6 +28,24 @@ constexpr const char* kOneProcess = "a signal reaches one process, and threads a
 constexpr const char* kLibrarysThread =
     "the C library does it by a thread of its own, which cannot use shared memory; let a thread of the program call "
     "pread(), pwrite() or fsync()";
+
+// Of a call that replaces the process by another program.
+void refuse_replacing(const char* call) {
+  if (braid::dsm::pthreads::is_run_process())
+    refuse(
+        call,
+        "the process is one of several of the run; use posix_spawn(), wait for its end, and end with its status");
+}
+
+// The words of execl() and so on, with the nullptr at their end.
+struct Words {
+  std::vector<char*> all;
+  Words(const char* first, va_list& rest) {
+    for (const char* word = first; word != nullptr; word = va_arg(rest, const char*))
+      all.push_back(const_cast<char*>(word));
+    all.push_back(nullptr);
+  }
+};
 
 void check_notification(const char* call, const sigevent* event, const char* cure) {
   if (event != nullptr && event->sigev_notify == SIGEV_THREAD) refuse(call, cure);
@@ -77,6 +96,55 @@ pid_t WRAPPED(fork)() {
         "fork()",
         "stacks and globals are shared memory, which no child has; use posix_spawn(), popen() or system()");
   return ::fork();
+}
+
+// The process would be another program, and the other clusters wait for it. Not in a child of fork() or vfork().
+#define REPLACING(name) refuse_replacing(#name "()")
+
+int WRAPPED(execve)(const char* path, char* const* words, char* const* variables) {
+  REPLACING(execve);
+  return ::execve(path, words, variables);
+}
+int WRAPPED(execv)(const char* path, char* const* words) {
+  REPLACING(execv);
+  return ::execv(path, words);
+}
+int WRAPPED(execvp)(const char* name, char* const* words) {
+  REPLACING(execvp);
+  return ::execvp(name, words);
+}
+int WRAPPED(execvpe)(const char* name, char* const* words, char* const* variables) {
+  REPLACING(execvpe);
+  return ::execvpe(name, words, variables);
+}
+int WRAPPED(fexecve)(int file, char* const* words, char* const* variables) {
+  REPLACING(fexecve);
+  return ::fexecve(file, words, variables);
+}
+int WRAPPED(execl)(const char* path, const char* first, ...) {
+  REPLACING(execl);
+  va_list rest;
+  va_start(rest, first);
+  const Words words(first, rest);
+  va_end(rest);
+  return ::execv(path, words.all.data());
+}
+int WRAPPED(execlp)(const char* name, const char* first, ...) {
+  REPLACING(execlp);
+  va_list rest;
+  va_start(rest, first);
+  const Words words(first, rest);
+  va_end(rest);
+  return ::execvp(name, words.all.data());
+}
+int WRAPPED(execle)(const char* path, const char* first, ...) {
+  REPLACING(execle);
+  va_list rest;
+  va_start(rest, first);
+  const Words words(first, rest);
+  char* const* const variables = va_arg(rest, char* const*);
+  va_end(rest);
+  return ::execve(path, words.all.data(), variables);
 }
 
 // The program's string is in memory that clusters share, and the environment is read before there is such memory, by clones too: it gets a copy.

@@ -232,6 +232,10 @@ Printing::~Printing() {
   on_private([] { calling_node_of("stdio").unlock(kOutputLock); });
 }
 
+bool claim(FILE* stream) {
+  return !several_clusters() || is_forked_child() || record(stream);
+}
+
 unsigned home_of(FILE* stream, const char* call) {
   if (!several_clusters() || is_everywhere(stream) || is_forked_child()) return kHere;
   if (known.stream == stream && known.closed == closed.load(std::memory_order_relaxed)) return kHere;

@@ -14,6 +14,9 @@ inline constexpr unsigned kHere = ~0u;
 // The cluster that has opened it; kHere: the caller's, or all have it. On the program's stack. `call` is for messages.
 unsigned home_of(FILE* stream, const char* call);
 
+// The calling cluster has opened it. False: another one has a stream of that address.
+bool claim(FILE* stream);
+
 // Calls function(argument), in shared memory, by a thread of another cluster, and waits for its end. `call`: for messages.
 void call_at(unsigned home, const char* call, void* (*function)(void*), void* argument);
 

@@ -326,7 +326,7 @@ void leave_at_exit(int status, void*) {
 
 // _exit(). A child of vfork() has this process's memory.
 [[noreturn]] void leave_at_once(int status) {
-  if (is_started && ::getpid() == process) leave(status, true);
+  if (is_run_process()) leave(status, true);
   ::_exit(status);
 }
 
@@ -668,6 +668,10 @@ void* take_early(std::size_t bytes) {
 
 bool started() {
   return is_started;
+}
+
+bool is_run_process() {
+  return is_started && ::getpid() == process;
 }
 
 bool machine_is_coming() {

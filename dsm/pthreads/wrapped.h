@@ -34,6 +34,8 @@ int WRAPPED(pthread_setspecific)(pthread_key_t key, const void* value);
 void* WRAPPED(pthread_getspecific)(pthread_key_t key);
 int WRAPPED(sem_init)(sem_t* semaphore, int across_processes, unsigned value);
 void* WRAPPED(malloc)(std::size_t bytes);
+void* WRAPPED(calloc)(std::size_t count, std::size_t element_bytes);
+void* WRAPPED(realloc)(void* memory, std::size_t bytes);
 void WRAPPED(free)(void* memory);
 }
 

@@ -222,6 +222,31 @@ int main(void) {
                 done = live(clusters, "./a", folder=self.folder, options=("--compute", "2" if clusters == 1 else "1"))
                 self.assertEqual(done.stdout, f"[c0] {expected}", done.stderr)
 
+    def test_memory_of_the_c_library_is_used_and_freed_in_another_cluster(self):
+        self.assertEqual(self.compare("memory"), "memory: 0 wrong\n")
+        for options in (("--protocol", "lazy"), ("--compute", "1")):
+            with self.subTest(options=options):
+                done = live(3, "./memory", folder=self.folder, options=options)
+                self.assertEqual(done.stdout, "[c0] memory: 0 wrong\n", done.stderr)
+
+    def test_another_program_in_the_place_of_a_process_is_refused(self):
+        calls = {"execl": 'execl("/bin/true", "true", (char*)0)', "execlp": 'execlp("true", "true", (char*)0)',
+                 "execle": 'execle("/bin/true", "true", (char*)0, environ)', "execv": 'execv("/bin/true", words)',
+                 "execvp": 'execvp("true", words)', "execve": 'execve("/bin/true", words, environ)',
+                 "execvpe": 'execvpe("true", words, environ)', "fexecve": 'fexecve(0, words, environ)'}
+        declared = "#include <sys/wait.h>\n#include <spawn.h>\nextern char** environ; static char* words[] = {\"sh\", \"-c\", \"exit 7\", 0};"
+        for name, call in calls.items():
+            with self.subTest(name=name):
+                done = self.run_thread(call + ";", before=declared, expect=70, clusters=2)
+                self.assertIn(f"braid: {name}() in f at a.c:", done.stderr)
+                self.assertIn("is not available with --pthreads: the process is one of several of the run; use posix_spawn()", done.stderr)
+        # Before the first pthread_create() they do what they say, and so they do in children.
+        done = self.run_thread("", main='if (fork() == 0) execle("/bin/sh", "sh", "-c", "exit $CODE", (char*)0, (char*[]){"CODE=5", 0});'
+                               ' int status; wait(&status); number = WEXITSTATUS(status);', before=declared,
+                               after='if (vfork() == 0) { execl("/bin/sh", "sh", "-c", "exit 7", (char*)0); _exit(1); } wait(&status);'
+                               ' printf("%d %d\\n", number, WEXITSTATUS(status));', clusters=2)
+        self.assertEqual(without_prefix(done.stdout), "5 7\n")
+
     def test_a_thread_for_each_processor_which_are_the_runs(self):
         self.build((FOLDER / "processors.c").read_text())
         for clusters, compute in ((1, 1), (2, 1), (2, 2), (3, 20)):

@@ -74,6 +74,9 @@ class Simulated(unittest.TestCase):
             with self.subTest(flags=flags):
                 self.assertEqual(sorted(done.stdout.splitlines()), expected, done.stderr)
 
+    def test_memory_of_the_c_library_is_used_and_freed_in_another_cluster(self):
+        self.assertEqual(self.compare(FOLDER / "memory.c", machines=((8, 1),)), "memory: 0 wrong\n")
+
     def test_every_call_that_waits(self):
         self.assertEqual(self.compare(FOLDER / "calls.c"), "calls: 0 wrong\n")
 
