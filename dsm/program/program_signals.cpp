@@ -267,7 +267,9 @@ extern "C" {
   return original().sigaction(signal_number, wanted, former);
 }
 
-[[gnu::visibility("default")]] sighandler_t signal(int signal_number, sighandler_t handler) noexcept {
+// Weak, as a program may have a function of that name.
+[[gnu::weak, gnu::visibility("default")]] sighandler_t signal(int signal_number,
+                                                              sighandler_t handler) noexcept {
   struct sigaction wanted = {}, former = {};
   wanted.sa_handler = handler;
   wanted.sa_flags = SA_RESTART;

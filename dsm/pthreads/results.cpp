@@ -8,7 +8,6 @@
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -244,14 +243,6 @@ char** WRAPPED(backtrace_symbols)(void* const* addresses, int count) {
   }
   ::free(found);
   return list;
-}
-
-char* WRAPPED(tempnam)(const char* folder, const char* prefix) {
-  char* const found = ::tempnam(folder, prefix);
-  if (found == nullptr) return nullptr;
-  auto* const copy = static_cast<char*>(copy_of(found, ::strlen(found) + 1));
-  ::free(found);
-  return copy;
 }
 
 }  // extern "C"

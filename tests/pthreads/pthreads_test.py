@@ -247,6 +247,47 @@ int main(void) {
                                ' printf("%d %d\\n", number, WEXITSTATUS(status));', clusters=2)
         self.assertEqual(without_prefix(done.stdout), "5 7\n")
 
+    def test_functions_and_variables_of_the_program_that_have_names_of_calls_are_its_own(self):
+        (self.folder / "main.c").write_text("""#include <pthread.h>
+int printf(const char*, ...);
+int getline(char* line, int room);
+int select(const int* of, int count, int rank);
+double regcomp(double x);
+void signal(int* semaphore);
+int remove(int x), glob(void);
+extern int sleep;
+static int values[5] = {5, 3, 1, 4, 2}, semaphore;
+static void* f(void* p) {
+  char line[4];
+  signal(&semaphore);
+  printf("%d %d %.1f %d %d %d\\n", getline(line, 4), select(values, 5, 2), regcomp(3), remove(4), glob(), sleep++);
+  return p;
+}
+int main(void) {
+  pthread_t thread;
+  pthread_create(&thread, 0, f, 0);
+  pthread_join(thread, 0);
+  f(0);
+  printf("%d\\n", semaphore);
+  return 0;
+}
+""")
+        (self.folder / "own.c").write_text(
+            "int getline(char* line, int room) { line[0] = 0; return room; }\nint select(const int* of, int count, int rank) { return of[rank] * count; }\n"
+            "double regcomp(double x) { return x / 2; }\nvoid signal(int* semaphore) { ++*semaphore; }\nint remove(int x) { return -x; }\n"
+            "int glob(void) { return 8; }\nint sleep = 77;\n")
+        for flags in ((), ("-flto", "-s")):
+            with self.subTest(flags=flags):
+                run(BIN / "braid-cc", "--pthreads", "-w", "-O1", *flags, "main.c", "own.c", "-o", "a", folder=self.folder)
+                done = live(2, "./a", folder=self.folder, options=("--label", "stderr", "--compute", "1"))
+                self.assertEqual(done.stdout, "4 5 1.5 -4 8 77\n4 5 1.5 -4 8 78\n2\n", done.stderr)
+        # Those that the runtime calls itself are refused.
+        (self.folder / "own.c").write_text("int poll(int x) { return x; }\n")
+        (self.folder / "main.c").write_text("int poll(int x);\nint main(void) { return poll(3); }\n")
+        done = run(BIN / "braid-cc", "--pthreads", "-w", "main.c", "own.c", "-o", "a", folder=self.folder, expect=2)
+        self.assertIn("the program has a function 'poll' of its own", done.stderr)
+        self.assertFalse((self.folder / "a").exists())
+
     def test_a_thread_for_each_processor_which_are_the_runs(self):
         self.build((FOLDER / "processors.c").read_text())
         for clusters, compute in ((1, 1), (2, 1), (2, 2), (3, 20)):
