@@ -73,6 +73,14 @@ struct Elsewhere {
 };
 inline constinit const Elsewhere* elsewhere = nullptr;
 
+// Whether a call that has returned that may succeed in another cluster; errno stays EBADF.
+inline bool may_be_elsewhere(ssize_t result, int descriptor) {
+  if (result >= 0 || errno != EBADF || descriptor < 0 || elsewhere == nullptr) return false;
+  const bool may = elsewhere->may_have(descriptor);
+  errno = EBADF;
+  return may;
+}
+
 // What a call has returned, or what use() does, the same call, in the cluster that has the descriptor. use() copies numbers, and
 // addresses of memory that is shared or on the program's stack.
 template <class Result, class Use>

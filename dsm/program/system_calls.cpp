@@ -446,13 +446,6 @@ class Bounce {
   char* const memory_;
 };
 
-bool may_be_elsewhere(ssize_t result, int fd) {
-  if (result >= 0 || errno != EBADF || fd < 0 || elsewhere == nullptr) return false;
-  const bool may = elsewhere->may_have(fd);
-  errno = EBADF;
-  return may;
-}
-
 // What a call that brings bytes has returned, or what use(memory, bytes) does where the descriptor is open.
 template <class Use>
 ssize_t brought(const char* call, int fd, ssize_t result, Parts parts, Use use) {
@@ -562,15 +555,21 @@ ssize_t preadv2(int fd, const iovec* parts, int count, off_t offset, int flags) 
   return moved("preadv2()", fd, preadv2_parts(fd, {parts, static_cast<std::size_t>(count)}, offset, flags));
 }
 ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* from, socklen_t* from_bytes) {
+  const OnePart part(buffer, bytes);
+  const auto received = [=](ssize_t n) {
+    if (from != nullptr) return moved("recvfrom()", fd, n);
+    return brought("recvfrom()", fd, n, part.parts(),
+                   [=](char* to, std::size_t wanted) { return ::recv(fd, to, wanted, flags); });
+  };
   if (!any_shared(buffer, from, from_bytes))
-    return moved("recvfrom()", fd, original().recvfrom(fd, buffer, bytes, flags, from, from_bytes));
+    return received(original().recvfrom(fd, buffer, bytes, flags, from, from_bytes));
   Unshared<sockaddr_storage> address;
   address.make();
   const socklen_t address_room =
       from_bytes == nullptr ? 0 : std::min<socklen_t>(*from_bytes, sizeof *address);
   Unshared<socklen_t> address_bytes;
   *address_bytes.make() = address_room;
-  const ssize_t n = receive_parts(OnePart(buffer, bytes).parts(), flags, [&](char* to, std::size_t wanted) {
+  const ssize_t n = receive_parts(part.parts(), flags, [&](char* to, std::size_t wanted) {
     return original().recvfrom(fd, to, wanted, flags,
                                from == nullptr ? nullptr : reinterpret_cast<sockaddr*>(address.get()),
                                from == nullptr ? nullptr : address_bytes.get());
@@ -579,7 +578,7 @@ ssize_t recvfrom(int fd, void* buffer, std::size_t bytes, int flags, sockaddr* f
     std::memcpy(from, address.get(), std::min(address_room, *address_bytes));
     *from_bytes = *address_bytes;
   }
-  return moved("recvfrom()", fd, n);
+  return received(n);
 }
 ssize_t recv(int fd, void* buffer, std::size_t bytes, int flags) {
   const OnePart part(buffer, bytes);
@@ -640,14 +639,20 @@ ssize_t pwritev2(int fd, const iovec* parts, int count, off_t offset, int flags)
 }
 ssize_t sendto(int fd, const void* buffer, std::size_t bytes, int flags, const sockaddr* to,
                socklen_t to_bytes) {
-  if (!any_shared(buffer, to)) return original().sendto(fd, buffer, bytes, flags, to, to_bytes);
+  const OnePart part(buffer, bytes);
+  const auto sent = [=](ssize_t n) {
+    if (to != nullptr) return moved("sendto()", fd, n);
+    return taken("sendto()", fd, n, part.parts(),
+                 [=](const char* from, std::size_t offered) { return ::send(fd, from, offered, flags); });
+  };
+  if (!any_shared(buffer, to)) return sent(original().sendto(fd, buffer, bytes, flags, to, to_bytes));
   Unshared<sockaddr_storage> address;
   if (to != nullptr) std::memcpy(address.make(), to, std::min<std::size_t>(to_bytes, sizeof *address));
-  return give(OnePart(buffer, bytes).parts(), [&](const char* from, std::size_t offered, std::size_t) {
+  return sent(give(part.parts(), [&](const char* from, std::size_t offered, std::size_t) {
     return original().sendto(fd, from, offered, flags,
                              to == nullptr ? nullptr : reinterpret_cast<const sockaddr*>(address.get()),
                              to_bytes);
-  });
+  }));
 }
 ssize_t send(int fd, const void* buffer, std::size_t bytes, int flags) {
   const OnePart part(buffer, bytes);

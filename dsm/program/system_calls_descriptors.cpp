@@ -15,8 +15,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdarg>
+#include <cstring>
 
 #include "dsm/program/given_mask.h"
 #include "dsm/program/shared_arguments.h"
@@ -169,6 +171,23 @@ int wait_for_events(epoll_event* events, int count, Call&& call) {
   return found;
 }
 
+constexpr std::size_t kMostValueBytes = 256;
+
+// What a call has returned that brings a value, or an address, with its size; or what use(to, bytes) does where the descriptor is open.
+template <class Use>
+int brought_value(const char* call, int fd, int result, void* value, socklen_t* bytes, Use use) {
+  if (!may_be_elsewhere(result, fd) || value == nullptr || bytes == nullptr) return result;
+  std::array<char, kMostValueBytes> there;
+  const socklen_t room = *bytes;
+  socklen_t there_bytes = std::min<socklen_t>(room, kMostValueBytes);
+  result = where_open(call, fd, result,
+                      [=, to = there.data(), to_bytes = &there_bytes] { return use(to, to_bytes); });
+  if (result != 0) return result;
+  std::memcpy(value, there.data(), std::min<std::size_t>({room, there_bytes, kMostValueBytes}));
+  *bytes = there_bytes;
+  return 0;
+}
+
 }  // namespace
 
 NamesOfCalls descriptor_calls() {
@@ -195,8 +214,21 @@ int socketpair(int domain, int type, int protocol, int* ends) noexcept {
 }
 
 int poll(pollfd* fds, nfds_t count, int timeout) {
-  ChangedBytes copy(fds, count * sizeof *fds);
-  return copy.is_there() ? original().poll(copy.as<pollfd>(), count, timeout) : -1;
+  const auto wait = [=] {
+    ChangedBytes copy(fds, count * sizeof *fds);
+    return copy.is_there() ? original().poll(copy.as<pollfd>(), count, timeout) : -1;
+  };
+  const int result = wait();
+  // A single descriptor may be one of another cluster.
+  if (count != 1 || result != 1 || fds->revents != POLLNVAL) return result;
+  errno = EBADF;
+  if (!may_be_elsewhere(-1, fds->fd)) return result;
+  pollfd there = *fds;
+  const int ready =
+      where_open("poll()", there.fd, -1, [timeout, to = &there] { return ::poll(to, 1, timeout); });
+  if (ready < 0 && errno == EBADF) return result;
+  *fds = there;
+  return ready;
 }
 int ppoll(pollfd* fds, nfds_t count, const timespec* timeout, const sigset_t* mask) {
   ChangedBytes copy(fds, count * sizeof *fds);
@@ -238,13 +270,27 @@ int epoll_pwait2(int set, epoll_event* events, int count, const timespec* timeou
 }
 
 int getsockopt(int fd, int level, int name, void* value, socklen_t* bytes) noexcept {
-  ChangedBytes copy(value, bytes == nullptr ? 0 : *bytes);
-  return copy.is_there() ? original().getsockopt(fd, level, name, copy.as<void>(), Changed<socklen_t>(bytes))
-                         : -1;
+  const auto ask = [=] {
+    ChangedBytes copy(value, bytes == nullptr ? 0 : *bytes);
+    return copy.is_there()
+               ? original().getsockopt(fd, level, name, copy.as<void>(), Changed<socklen_t>(bytes))
+               : -1;
+  };
+  return brought_value("getsockopt()", fd, ask(), value, bytes, [=](void* to, socklen_t* to_bytes) {
+    return ::getsockopt(fd, level, name, to, to_bytes);
+  });
 }
 int setsockopt(int fd, int level, int name, const void* value, socklen_t bytes) noexcept {
-  const GivenBytes copy(value, bytes);
-  return copy.is_there() ? original().setsockopt(fd, level, name, copy.as<void>(), bytes) : -1;
+  const auto set = [=] {
+    const GivenBytes copy(value, bytes);
+    return copy.is_there() ? original().setsockopt(fd, level, name, copy.as<void>(), bytes) : -1;
+  };
+  const int result = set();
+  if (!may_be_elsewhere(result, fd) || bytes > kMostValueBytes) return result;
+  std::array<char, kMostValueBytes> there;
+  if (bytes > 0) std::memcpy(there.data(), value, bytes);
+  return where_open("setsockopt()", fd, result,
+                    [=, from = there.data()] { return ::setsockopt(fd, level, name, from, bytes); });
 }
 int accept(int fd, sockaddr* address, socklen_t* bytes) {
   ChangedAddress from(address, bytes);
@@ -255,12 +301,22 @@ int accept4(int fd, sockaddr* address, socklen_t* bytes, int flags) {
   return opened(original().accept4(fd, from.address(), from.bytes(), flags));
 }
 int getsockname(int fd, sockaddr* address, socklen_t* bytes) noexcept {
-  ChangedAddress own(address, bytes);
-  return original().getsockname(fd, own.address(), own.bytes());
+  const auto ask = [=] {
+    ChangedAddress own(address, bytes);
+    return original().getsockname(fd, own.address(), own.bytes());
+  };
+  return brought_value("getsockname()", fd, ask(), address, bytes, [=](void* to, socklen_t* to_bytes) {
+    return ::getsockname(fd, static_cast<sockaddr*>(to), to_bytes);
+  });
 }
 int getpeername(int fd, sockaddr* address, socklen_t* bytes) noexcept {
-  ChangedAddress peer(address, bytes);
-  return original().getpeername(fd, peer.address(), peer.bytes());
+  const auto ask = [=] {
+    ChangedAddress peer(address, bytes);
+    return original().getpeername(fd, peer.address(), peer.bytes());
+  };
+  return brought_value("getpeername()", fd, ask(), address, bytes, [=](void* to, socklen_t* to_bytes) {
+    return ::getpeername(fd, static_cast<sockaddr*>(to), to_bytes);
+  });
 }
 int bind(int fd, const sockaddr* address, socklen_t bytes) noexcept {
   const GivenBytes copy(address, bytes);

@@ -14,6 +14,7 @@
 
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
+#include "dsm/program/shared_arguments.h"
 #include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
@@ -269,8 +270,21 @@ FILE* WRAPPED(fopen)(const char* path, const char* mode) {
 FILE* WRAPPED(fopen64)(const char* path, const char* mode) {
   return made_of_file(::fopen64(path, mode), mode);
 }
-FILE* WRAPPED(fdopen)(int fd, const char* mode) {
-  return made_of_file(::fdopen(fd, mode), mode);
+// The stream of another cluster's descriptor is that cluster's, too.
+FILE* WRAPPED(fdopen)(int descriptor, const char* mode) {
+  FILE* const stream = made_of_file(::fdopen(descriptor, mode), mode);
+  if (stream != nullptr || !braid::dsm::may_be_elsewhere(-1, descriptor)) return stream;
+  struct Opening {
+    int descriptor;
+    const char* mode;
+    FILE* stream;
+  } opening{descriptor, mode, nullptr};
+  const auto open_there = [](void* argument) {
+    auto* const to = static_cast<Opening*>(argument);
+    to->stream = __wrap_fdopen(to->descriptor, to->mode);
+  };
+  if (!braid::dsm::elsewhere->carry_out("fdopen()", descriptor, open_there, &opening)) errno = EBADF;
+  return opening.stream;
 }
 FILE* WRAPPED(tmpfile)() {
   return made_of_file(::tmpfile(), "w+");
@@ -282,6 +296,35 @@ FILE* WRAPPED(fmemopen)(void* memory, std::size_t bytes, const char* mode) {
   FILE* const stream = ::fmemopen(memory, bytes, mode);
   return on_private([=] { return made(stream, [=](FILE*) { return ::fmemopen(memory, bytes, mode); }); });
 }
+// The C library's would write to a descriptor of the caller's cluster alone.
+int WRAPPED(vdprintf)(int descriptor, const char* format, va_list arguments) {
+  char* text = nullptr;
+  const int length = WRAPPED(vasprintf)(&text, format, arguments);
+  for (ssize_t n = 0, at = 0; length > 0 && at < length; at += n) {
+    n = ::write(descriptor, text + at, static_cast<std::size_t>(length - at));
+    if (n < 0) return WRAPPED(free)(text), -1;
+  }
+  if (length >= 0) WRAPPED(free)(text);
+  return length;
+}
+int WRAPPED(dprintf)(int descriptor, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = WRAPPED(vdprintf)(descriptor, format, arguments);
+  va_end(arguments);
+  return length;
+}
+int WRAPPED(__vdprintf_chk)(int descriptor, int, const char* format, va_list arguments) {
+  return WRAPPED(vdprintf)(descriptor, format, arguments);
+}
+int WRAPPED(__dprintf_chk)(int descriptor, int, const char* format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  const int length = WRAPPED(vdprintf)(descriptor, format, arguments);
+  va_end(arguments);
+  return length;
+}
+
 FILE* WRAPPED(popen)(const char* command, const char* mode) {
   FILE* const stream = ::popen(command, mode);
   return on_private([=] { return made_of_pipe(stream, mode); });

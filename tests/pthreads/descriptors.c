@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,9 @@ static void write_to(long i) {
   IS(pwrite(fd, large[i], sizeof large[i], 4096) == sizeof large[i]);
   IS(write(pipes[i][1], "piped", 5) == 5);
   IS(send(sockets[i][1], own, 3, 0) == 3);
+  int on = 1;
+  IS(sendto(sockets[i][1], "to", 2, 0, NULL, 0) == 2 && dprintf(sockets[i][1], "%s %d", own, 12) == 6);
+  IS(setsockopt(sockets[i][1], SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on) == 0);
   IS(write(events[i], &(unsigned long){5}, 8) == 8);
 }
 
@@ -68,10 +72,30 @@ static void read_from(long i) {
   char* const memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
   IS(memory != MAP_FAILED && !memcmp(memory, "01xabcx", 7) && munmap(memory, 4096) == 0);
   pthread_barrier_wait(&all);  // the number of a closed one is not another's meanwhile
+  FILE* const stream = fdopen(dup(fd), "r+");
+  IS(stream != NULL && fseek(stream, 2, SEEK_SET) == 0 && fgets(own, 5, stream) != NULL &&
+     !strcmp(own, "xabc"));
+  IS(fseek(stream, 0, SEEK_SET) == 0 && fputs("ij", stream) >= 0 && fclose(stream) == 0);
+  IS(pread(fd, bytes, 3, 0) == 3 && !memcmp(bytes, "ijx", 3) && fdopen(999, "r") == NULL && errno == EBADF);
   IS(close(fd) == 0 && close(fd) == -1 && errno == EBADF && read(fd, bytes, 1) == -1 && errno == EBADF);
   IS(close(pipes[i][1]) == 0 && read(pipes[i][0], own, 50) == 5 && !memcmp(own, "piped", 5));
   IS(read(pipes[i][0], bytes, 1) == 0 && close(pipes[i][0]) == 0);
-  IS(recv(sockets[i][0], own, 50, 0) == 3 && own[2] == 'b' && shutdown(sockets[i][0], SHUT_WR) == 0);
+  struct pollfd ready = {sockets[i][0], POLLIN | POLLOUT, 0}, none = {sockets[i][1], POLLIN, 0};
+  IS(poll(&ready, 1, -1) == 1 && ready.revents == (POLLIN | POLLOUT) && poll(&none, 1, 1) == 0 &&
+     none.revents == 0);
+  struct sockaddr_storage address = {.ss_family = 77};
+  socklen_t address_bytes = sizeof address, on_bytes = sizeof(int);
+  IS(getsockname(sockets[i][0], (struct sockaddr*)&address, &address_bytes) == 0 &&
+     address.ss_family == AF_UNIX);
+  address.ss_family = 77;
+  IS(getpeername(sockets[i][0], (struct sockaddr*)&address, &address_bytes) == 0 &&
+     address.ss_family == AF_UNIX);
+  int on = 0;
+  IS(getsockopt(sockets[i][1], SOL_SOCKET, SO_KEEPALIVE, &on, &on_bytes) == 0 && on == 1 &&
+     on_bytes == sizeof on);
+  IS(recvfrom(sockets[i][0], own, 5, 0, NULL, NULL) == 5 && !memcmp(own, "xabto", 5));
+  IS(recv(sockets[i][0], own, 50, 0) == 6 && !memcmp(own, "xab 12", 6) &&
+     shutdown(sockets[i][0], SHUT_WR) == 0);
   IS(recv(sockets[i][1], own, 1, 0) == 0 && close(sockets[i][0]) == 0 && close(sockets[i][1]) == 0);
   IS(read(events[i], &events_seen, 8) == 8 && events_seen == 5 && close(events[i]) == 0);
 }

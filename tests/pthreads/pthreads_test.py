@@ -549,7 +549,7 @@ int main(void) {
         run("./p", folder=self.folder)
         self.assertRegex(live(2, "./p", folder=self.folder, expect=70).stderr,
                          r"std::pmr::synchronized_pool_resource on several clusters in .* is not available with --pthreads: .*new_delete_resource")
-        for word, why in (("-fopenmp", "OpenMP's threads are its library's own"), ("-fopenacc", "OpenMP's threads are its library's own"),
+        for word, why in (("-fgnu-tm", "transactions are kept apart by locks of their library"), ("-fopenmp", "OpenMP's threads are its library's own"), ("-fopenacc", "OpenMP's threads are its library's own"),
                           ("-fsplit-stack", "stacks that grow in pieces are not Braid's"),
                           ("-fsanitize=undefined,address", "its runtime replaces malloc()")):
             wrong = self.build("int main(void) { return 0; }\n", word, expect=2)
