@@ -1,9 +1,13 @@
 #include "settings/run.h"
 
 #include <fmt/core.h>
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <map>
 #include <set>
+#include <span>
+#include <string_view>
 
 #include "base/check.h"
 #include "settings/addresses.h"
@@ -463,11 +467,38 @@ bool shapes(const std::string& key, bool simulated) {
   return scope == Scope::kBoth || (scope == Scope::kSimulated) == simulated;
 }
 
-std::optional<Mode> mode_of(const std::string& key) {
+namespace {
+
+// A model's file has the costs of compute nodes first.
+bool is_cost_of_a_way(const std::string& name) {
+  const std::span<const Setting> costs = cost_settings();
+  const auto at = [&](std::string_view wanted) {
+    return std::find_if(costs.begin(), costs.end(), [&](const Setting& cost) { return cost.name == wanted; });
+  };
+  const auto found = at(name);
+  return found != costs.end() && found >= at("window_send");
+}
+
+}  // namespace
+
+bool acts_in(const std::string& key, Mode mode) {
+  if (mode == Mode::kReal) return key != "simulation.message_bytes";
   // In other modes no frame is on a link.
-  if (key.starts_with("faults.") && key != "faults.seed") return Mode::kReal;
-  if (key == "simulation.message_bytes") return Mode::kNoContention;
-  return std::nullopt;
+  if (key.starts_with("faults.") && key != "faults.seed") return false;
+  if (mode == Mode::kNoContention)
+    return true;  // a message takes as long as one of proxies that do nothing else
+  if (key.starts_with("transport.") || key == "simulation.message_bytes") return false;
+  constexpr std::array kOfProxies = {
+      "proxies", "nis", "dispatch", "window_kib", "simulation.proxy_speed", "simulation.mutant"};
+  if (std::find(kOfProxies.begin(), kOfProxies.end(), key) != kOfProxies.end()) return false;
+  return !key.starts_with("cycles.") || !is_cost_of_a_way(key.substr(sizeof "cycles." - 1));
+}
+
+std::string modes_of(const std::string& key) {
+  std::string all;
+  for (const Mode mode : {Mode::kReal, Mode::kNoContention, Mode::kNoDelay})
+    if (acts_in(key, mode)) all += fmt::format("{}{}", all.empty() ? "" : " or ", word_of(mode));
+  return all;
 }
 
 }  // namespace braid::settings

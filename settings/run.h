@@ -95,7 +95,9 @@ inline const Schema& schema_of(const RunConfig*) {
 // Is this setting or list of RunConfig used in simulated runs (`simulated`), or in live runs?
 bool shapes(const std::string& key, bool simulated);
 
-// The only mode of simulations in which this setting has an effect; none: it is not bound to one.
-std::optional<Mode> mode_of(const std::string& key);
+// Whether this setting has an effect in simulations of that mode.
+bool acts_in(const std::string& key, Mode mode);
+// The modes in which it has one, for texts: "real or no-contention".
+std::string modes_of(const std::string& key);
 
 }  // namespace braid::settings

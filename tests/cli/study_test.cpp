@@ -314,6 +314,36 @@ TEST(Study, RefusesWhatHasAnEffectInNoPoint) {
   EXPECT_THAT(points(kWater + "base: {simulation: {message_bytes: 100, mode: no-contention}}\n"), SizeIs(1));
 }
 
+TEST(Study, RefusesWhatMessagesThatBypassTheProxiesDoNotMeet) {
+  const std::string no_delay = kWater + "base: {simulation: {mode: no-delay}, ";
+  EXPECT_EQ(
+      refusal(no_delay + "transport: {ack_every: 4}}\n"),
+      "s.yaml:2:48: key 'transport.ack_every': has no effect, for no point has simulation.mode real or no-contention; "
+      "remove it, or add that mode");
+  for (const char* const idle :
+       {"proxies: 2", "nis: 2", "dispatch: least-loaded", "window_kib: 64", "cycles: {window_send: 5}",
+        "cycles: {latency: 5}", "cycles: {wire_byte: 5}"})
+    EXPECT_THAT(refusal(no_delay + idle + "}\n"), HasSubstr("has no effect")) << idle;
+  for (const char* const acts : {"proxies: 1", "cycles: {unit: 5}", "cycles: {hand_over_byte: 5}",
+                                 "faults: {seed: 5}", "engine: {fetch_ahead: 0}", "protocol: lazy"})
+    EXPECT_THAT(points(no_delay + acts + "}\n"), SizeIs(1)) << acts;
+  const std::string no_contention = kWater + "base: {simulation: {mode: no-contention}, ";
+  for (const char* const acts : {"transport: {ack_every: 4}", "proxies: 2", "cycles: {latency: 5}"})
+    EXPECT_THAT(points(no_contention + acts + "}\n"), SizeIs(1)) << acts;
+  EXPECT_THAT(points("engine: live\n" + no_delay + "transport: {ack_every: 4}}\n"), SizeIs(1)) << "live";
+}
+
+TEST(Study, RefusesAnApplicationThatIsInNoPoint) {
+  EXPECT_EQ(
+      refusal(
+          "applications: [jacobi, {application: water, where: [clusters > 8]}]\nvary: [{clusters: [2, 4]}]\n"),
+      "s.yaml:1:24: key 'applications[1]': water is in no point; the conditions of 'where' exclude every combination; "
+      "change them, or remove it");
+  EXPECT_THAT(
+      refusal("applications: [jacobi, water]\nvary: [{clusters: [2, 4]}]\nwhere: [application == water]\n"),
+      HasSubstr("jacobi is in no point"));
+}
+
 TEST(Study, RefusesImpossiblePointsUnlessAConditionExcludesThem) {
   const std::string yaml = kWater + "base: {nis: 2}\nvary: [{proxies: [1, 2]}]\n";
   EXPECT_THAT(contradiction(yaml), StartsWith("s.yaml:2:8: key 'nis': 2 network interfaces for 1 proxies"));

@@ -51,8 +51,7 @@ void tell_of_idle_settings(const settings::Collector<settings::RunConfig>& build
   for (const auto& [key, place] : builder.given()) {
     if (settings::find_setting(settings::kRunSchema, key) == nullptr) continue;
     const bool is_live = !settings::shapes(key, true);
-    const std::optional<settings::Mode> only = settings::mode_of(key);
-    if (!is_live && (!only || *only == mode)) continue;
+    if (!is_live && settings::acts_in(key, mode)) continue;
     if (settings::text_of(settings::kRunSchema, &builder.unchecked(), key) ==
         settings::text_of(settings::kRunSchema, &defaults, key))
       continue;

@@ -76,6 +76,8 @@ struct Application {
   std::string live;
   std::vector<std::string> arguments;
   Part part;
+  const Node* node = nullptr;
+  std::string entry;  // "applications[1]"
 };
 
 class StudyLoader {
@@ -103,11 +105,19 @@ class StudyLoader {
     if (live_only_ != nullptr && !has_engine_)
       return wrong(*live_only_, live_only_->text, "is for live runs; add 'engine: live', or leave it out");
     if (!has_applications) return error("{}: has no 'applications'; add e.g. 'applications: [water]'", file_);
+    std::vector<const Application*> without;
     for (const Application& application : applications_) {
+      const std::size_t before = study_.points.size();
       if (const Result<void> done = expand(all, application); !done) return done.error();
+      if (study_.points.size() == before) without.push_back(&application);
     }
     if (study_.points.empty())
       return error("{}: no point is left; the conditions of 'where' exclude every combination", file_);
+    if (!without.empty())
+      return wrong(*without.front()->node, without.front()->entry,
+                   fmt::format("{} is in no point; the conditions of 'where' exclude every combination; "
+                               "change them, or remove it",
+                               without.front()->name));
     if (const Result<void> good = check_modes(); !good) return good.error();
     return std::move(study_);
   }
@@ -169,6 +179,8 @@ class StudyLoader {
       const std::string entry = fmt::format("applications[{}]", i);
       Result<Application> application = load_application(*list.items[i], entry);
       if (!application) return application.error();
+      application->node = list.items[i];
+      application->entry = entry;
       const auto is_same = [&](const Application& other) {
         return other.name == application->name && other.live == application->live &&
                other.arguments == application->arguments && other.part.is_empty() &&
@@ -387,25 +399,27 @@ class StudyLoader {
     return {};
   }
 
-  // Refuses a setting that has an effect in no point.
+  // Refuses a setting that has an effect in no point. One that has its default is no mistake.
   Result<void> check_modes() const {
+    const settings::RunConfig defaults;
     std::map<std::string, std::string> idle;  // key -> place
     std::set<std::string> acting;
     for (const StudyPoint& point : study_.points) {
+      const settings::RunConfig& c = point.settings.unchecked();
       for (const auto& [key, place] : point.settings.given()) {
-        const std::optional<settings::Mode> only = settings::mode_of(key);
-        if (!only) continue;
-        if (*only == point.settings.unchecked().simulation.mode)
+        const bool is_live = study_.live && settings::shapes(key, false);
+        if (is_live || settings::acts_in(key, c.simulation.mode))
           acting.insert(key);
-        else
+        else if (settings::find_setting(settings::kRunSchema, key) != nullptr &&
+                 settings::text_of(settings::kRunSchema, &c, key) !=
+                     settings::text_of(settings::kRunSchema, &defaults, key))
           idle.emplace(key, place);
       }
     }
     for (const auto& [key, place] : idle) {
       if (acting.contains(key)) continue;
-      const auto mode = settings::word_of(*settings::mode_of(key));
       return error("{} has no effect, for no point has simulation.mode {}; remove it, or add that mode",
-                   place, mode);
+                   place, settings::modes_of(key));
     }
     return {};
   }
