@@ -318,7 +318,7 @@ TEST(Study, RefusesWhatMessagesThatBypassTheProxiesDoNotMeet) {
   const std::string no_delay = kWater + "base: {simulation: {mode: no-delay}, ";
   EXPECT_EQ(
       refusal(no_delay + "transport: {ack_every: 4}}\n"),
-      "s.yaml:2:48: key 'transport.ack_every': has no effect, for no point has simulation.mode real or no-contention; "
+      "s.yaml:2:50: key 'transport.ack_every': has no effect, for no point has simulation.mode real or no-contention; "
       "remove it, or add that mode");
   for (const char* const idle :
        {"proxies: 2", "nis: 2", "dispatch: least-loaded", "window_kib: 64", "cycles: {window_send: 5}",
