@@ -67,6 +67,15 @@ constexpr Setting kSettings[] = {
          .help = "the most probes of a lease; 0: 4 divided by the number of the other clusters, at least 1",
          .reason = "0 (docs/decisions/0025)",
          .most = 255}),
+    constant<&E::lease_us>(
+        {.name = "lease_us",
+         .unit = "us",
+         .help =
+             "how long a lock may stay in a cluster whose nodes want it again as soon as it has left, while they use it; "
+             "0: no longer than the rounds above",
+         .reason = "0: as all figures of the study were made. Live programs have 2000, with 16384 lease_uses "
+                   "(docs/decisions/0050)",
+         .most = kMany}),
     constant<&E::twins>(
         {.name = "twins",
          .unit = "pages",
@@ -168,6 +177,7 @@ void EngineSettings::apply_to(dsm::EngineConfig& engine) const {
     if (this->*from != kAuto)
       engine.*to = static_cast<std::remove_reference_t<decltype(engine.*to)>>(this->*from);
   });
+  if (lease_us != kAuto) engine.lease_time = Duration::us(lease_us);
   for_each_choice([&](auto from, auto to) {
     if (this->*from != Choice::kAuto) engine.*to = this->*from == Choice::kYes;
   });
@@ -177,6 +187,7 @@ EngineSettings EngineSettings::of(const dsm::EngineConfig& engine) {
   EngineSettings all;
   all.page_bytes = static_cast<std::uint32_t>(engine.page_length.bytes());
   for_each_number([&](auto to, auto from) { all.*to = engine.*from; });
+  all.lease_us = static_cast<std::uint32_t>(engine.lease_time.ns() / 1000);
   for_each_choice([&](auto to, auto from) { all.*to = engine.*from ? Choice::kYes : Choice::kNo; });
   return all;
 }

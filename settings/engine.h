@@ -23,6 +23,7 @@ struct EngineSettings {
   std::uint32_t local_handoffs = kAuto;
   std::uint32_t lease_uses = kAuto;
   std::uint32_t lease_rounds = kAuto;
+  std::uint32_t lease_us = kAuto;
   std::uint32_t twins = kAuto;
   std::uint32_t migrate_after = kAuto;
   std::uint32_t fetch_ahead = kAuto;

@@ -416,6 +416,7 @@ Iccs::Sink::Handled SimulatedCluster::on_message(Instant now, ClusterId from, By
     const ByteView messages = message.subspan(dsm::kMessageHeaderBytes);
     const auto copied = static_cast<double>(dsm::bytes_of_pages(shared_.config.page_length, messages));
     if (copied > 0) work.at = work.at + model.time(model.page_byte * copied);
+    engine_.set_time(now);
     charged(work, [&] { engine_.on_message(from, messages); });
     CHECK(!engine_.refusal());  // PG-27: no message is damaged here
   });

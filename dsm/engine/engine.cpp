@@ -292,6 +292,10 @@ void Engine::prefetch(PageId first, std::uint32_t count) {
   state_->run_local_work();
 }
 
+void Engine::set_time(Instant now) {
+  state_->locks.set_time(now);
+}
+
 bool Engine::lock(std::uint16_t node, LockId lock) {
   ComputeNode& n = state_->idle_node(node);
   n.scans.end();  // PG-25

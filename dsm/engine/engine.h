@@ -4,7 +4,7 @@
 // gather in the cluster first and then over a tree, and reduce values; atomic words, flags,
 // semaphores and condition variables served at a home; allocation by any compute node.
 //
-// It only decides. Inputs are faults, lock calls and messages; output messages come from poll_transmit();
+// It only decides. Inputs are faults, lock calls, messages and the time; output messages come from poll_transmit();
 // It has no thread, clock or socket, and allocates only in its constructor.
 // All calls but those of open locks are serialised by the caller (live: the cluster's combiner lock).
 //
@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/cluster_bits.h"
 #include "base/ids.h"
+#include "base/time.h"
 #include "dsm/engine/types.h"
 
 namespace braid::dsm {
@@ -43,6 +44,9 @@ class Engine {
   // becomes its home. Cluster page % clusters decides which was first. Before the pages' first use, the same
   // calls in every cluster.
   void set_first_touch(PageId first, std::uint32_t count);
+
+  // The driver's clock shows `now`. With EngineConfig::lease_time, before each on_message().
+  void set_time(Instant now);
 
   // --- Operations of compute node `node` (0 .. compute_nodes-1 of this cluster), one at a time per node. True:
   // complete at once. False: in progress until done(node), which can change with each message or operation.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "base/check.h"
@@ -117,7 +118,7 @@ bool Locks::lock(std::uint16_t node, LockId lock) {
   Local& l = local(lock);
   CHECK_NE(l.holder, node);                              // not recursive
   if (l.token == Token::kHere && l.holder == kNobody) {  // LK-2
-    l.holder = node;
+    give_to(l, node);
     if (l.next != kNobody) ++l.uses;  // in a lease
     open(lock, l);
     return true;
@@ -214,12 +215,17 @@ std::uint32_t Locks::most_uses(const Local& l) const {
                                     : config_.local_handoffs;
 }
 
+void Locks::give_to(Local& l, std::uint16_t node) {
+  l.holder = node;
+  if (timed()) l.user = node;
+}
+
 // LK-2: the node that has waited longest.
 void Locks::pass_on(Local& l) {
   const std::uint16_t node = l.first;
   l.first = nodes_[node].next;
   if (l.first == kNobody) l.last = kNobody;
-  l.holder = node;
+  give_to(l, node);
   nodes_[node].wait = Wait::kNothing;
   if (!nodes_[node].trying) return;
   nodes_[node].trying = false;
@@ -256,7 +262,9 @@ void Locks::move(Local& l, Token to) {
 }
 
 void Locks::ask(LockId lock, bool tries) {
-  move(local(lock), Token::kWanted);
+  Local& l = local(lock);
+  move(l, Token::kWanted);
+  l.missed = std::find(last_given_.begin(), last_given_.end(), lock.value() + 1) != last_given_.end();
   outbox_.push(manager(lock), {.kind = Kind::kLockRequest, .format = tries, .id = lock.value()});
 }
 
@@ -264,7 +272,7 @@ void Locks::ask(LockId lock, bool tries) {
 bool Locks::takes_lease(Local& l) {
   if (l.lease != Lease::kUnused || config_.lease_uses == 0) return false;
   l.lease = Lease::kOver;
-  if (l.skips != 0) {
+  if (l.skips != 0 && !l.missed) {
     --l.skips;
     return false;
   }
@@ -272,18 +280,40 @@ bool Locks::takes_lease(Local& l) {
 }
 
 // LK-8: the nodes kept locking.
-bool Locks::takes_round(const Local& l) const {
-  const bool more = l.rounds < most_rounds() || mutant(Mutant::kEndlessLease);
-  return l.lease == Lease::kRunning && more && l.uses - l.round_began >= kUsefulLease && may_probe(l);
+bool Locks::takes_round(const Local& l, LockId lock) const {
+  const bool more = (l.rounds < most_rounds(l) && (l.rounds < usual_rounds() || has_time(l))) ||
+                    mutant(Mutant::kEndlessLease);
+  const bool useful = l.uses - l.round_began >= kUsefulLease || (l.missed && user_will_go_on(l, lock));
+  return l.lease == Lease::kRunning && more && useful && may_probe(l);
+}
+
+// LK-15
+bool Locks::has_time(const Local& l) const {
+  return l.missed && time_ - l.came < config_.lease_time;
+}
+
+bool Locks::user_waits_for_another_lock(const Local& l, LockId lock) const {
+  return l.user != kNobody && nodes_[l.user].wait == Wait::kLock && nodes_[l.user].sync != lock.value();
+}
+
+// The last one that had the lock waits for something that is on its way: it has not turned away from what the lock guards.
+bool Locks::user_will_go_on(const Local& l, LockId lock) const {
+  if (l.user == kNobody) return false;
+  const Wait wait = nodes_[l.user].wait;
+  return wait == Wait::kFetch || wait == Wait::kTwin || user_waits_for_another_lock(l, lock);
 }
 
 bool Locks::may_probe(const Local& l) const {
   return l.probed != kNobody || unanswered_[l.next] < config_.compute_nodes;
 }
 
-std::uint8_t Locks::most_rounds() const {
+std::uint8_t Locks::usual_rounds() const {
   if (config_.lease_rounds != 0) return config_.lease_rounds;
   return static_cast<std::uint8_t>(std::max(1, kRoundsOfTwo / std::max(1, config_.clusters - 1)));
+}
+
+std::uint8_t Locks::most_rounds(const Local& l) const {
+  return l.missed && config_.lease_rounds == 0 ? std::numeric_limits<std::uint8_t>::max() : usual_rounds();
 }
 
 // LK-8: the reply to an earlier probe, of an earlier stay, will do.
@@ -327,7 +357,14 @@ void Locks::released(LockId lock) {
   l.next = kNobody;
   l.lease = Lease::kUnused;
   l.unused = true;
+  l.missed = false;
+  l.user = kNobody;
+  l.came = {};
   l.uses = 0;
+  if (timed()) {
+    last_given_[given_] = lock.value() + 1;
+    given_ = (given_ + 1) % kLastGiven;
+  }
   if (!mutant(Mutant::kLoseGrant) || next == manager(lock))
     outbox_.push(next, {.kind = Kind::kLockGrant, .id = lock.value()});
   if (l.first != kNobody) ask(lock, false);  // LK-6
@@ -353,6 +390,7 @@ bool Locks::on_grant(ClusterId from, LockId lock) {
   if (l.token != Token::kAsked) return false;
   idle_ -= l.is_idle();
   move(l, Token::kHere);
+  if (l.missed) l.came = time_;
   if (l.first != kNobody) {
     pass_on(l);
     answer_tries(l);
@@ -389,8 +427,15 @@ bool Locks::on_recall(ClusterId from, LockId lock, std::uint32_t next, bool trie
   ++promised_[next];
   l.next = to.value();  // LK-4: whether or not the token is here yet
   if (l.token != Token::kHere) return true;
-  if (!l.unused) l.lease = Lease::kOver;  // LK-8: it has been here for a while
-  if (l.holder == kNobody) give_up(lock);
+  const bool kept = has_time(l) && !user_waits_for_another_lock(l, lock);  // LK-15
+  if (!l.unused && !kept) l.lease = Lease::kOver;  // LK-8: it has been here for a while
+  if (l.holder != kNobody) return true;
+  if (!kept || !takes_lease(l)) {
+    give_up(lock);
+    return true;
+  }
+  begin_round(lock);
+  open(lock, l);
   return true;
 }
 
@@ -421,7 +466,7 @@ bool Locks::on_probe_reply(ClusterId from, LockId lock) {
     tidy(lock);
     return true;
   }
-  if (takes_round(l)) {
+  if (takes_round(l, lock)) {
     begin_round(lock);
     open(lock, l);
     return true;
@@ -454,8 +499,8 @@ bool Locks::on_request(ClusterId from, LockId lock, bool tries) {
 }
 
 void Locks::describe_local(StateSink& sink, const Local& l) const {
-  sink.values(l.token, l.lease, l.unused, l.skips, l.skipped_last, l.rounds, l.next, l.probed, l.holder,
-              l.uses, l.round_began);
+  sink.values(l.token, l.lease, l.unused, l.missed, l.skips, l.skipped_last, l.rounds, l.next, l.probed,
+              l.holder, l.user, has_time(l), l.uses, l.round_began);
   for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next) sink.values(n, nodes_[n].trying);
   sink.value(kNobody);
 }
@@ -466,6 +511,7 @@ void Locks::describe_chain(StateSink& sink, const Chain& c) const {
 }
 
 void Locks::describe(StateSink& sink) const {
+  for (std::size_t i = 0; timed() && i < kLastGiven; ++i) sink.value(last_given_[(given_ + i) % kLastGiven]);
   for (std::uint32_t i = 0; i < numbered(); ++i) {
     describe_local(sink, now(LockId(i)));
     describe_chain(sink, chains_[i]);
@@ -518,7 +564,7 @@ void Locks::check_local(const Local& l) const {
   for (std::uint16_t n = l.first; n != kNobody; n = nodes_[n].next)
     CHECK(!nodes_[n].trying || l.is_requested());
   CHECK_LE(l.uses, std::max(config_.lease_uses, config_.local_handoffs));
-  CHECK_LE(l.rounds, most_rounds());
+  CHECK_LE(l.rounds, most_rounds(l));
   CHECK_EQ(l.rounds != 0, l.lease == Lease::kRunning);
 }
 

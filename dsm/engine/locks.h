@@ -5,16 +5,19 @@
 //
 // A recalled token may stay for a lease: until the next cluster has answered a probe, so for about as long as handing
 // the token over takes, or until `lease_uses`. While nodes keep locking, further probes follow, at most `lease_rounds` in
-// all. So nodes that lock again soon share the cost of a hand-over.
+// all. So nodes that lock again soon share the cost of a hand-over. With `lease_time` a token that this cluster asked for
+// again soon after it had left may stay until that time is over (LK-15).
 //
 // Rules LK-1 .. are in docs/protocol_dsm.md.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "base/ids.h"
+#include "base/time.h"
 #include "dsm/engine/cluster_sets.h"
 #include "dsm/engine/lock_words.h"
 #include "dsm/engine/messages.h"
@@ -33,6 +36,7 @@ class Locks {
   Locks(const EngineConfig& config, Outbox& outbox, ComputeNodes& nodes, Pages& pages, LockWords& words,
         const ObjectAddresses& addresses);
 
+  void set_time(Instant now) { time_ = now; }
   // True if the node has it now; otherwise the node waits.
   bool lock(std::uint16_t node, LockId lock);
   void unlock(std::uint16_t node, LockId lock);
@@ -71,6 +75,8 @@ class Locks {
   static constexpr std::uint32_t kUsefulLease = 2;
   // ... after leases that did not pay, 1, 3, 7 and then so many stays have none.
   static constexpr std::uint8_t kMaxSkippedLeases = 15;
+  // LK-15: a token is missed if the cluster asks for it while it is among the last so many that it has given away.
+  static constexpr std::size_t kLastGiven = 2;
 
   //  kElsewhere --> kWanted --> kAsked --> kHere --> kLeaving --> kElsewhere
   //               request       grant      recall     release
@@ -85,6 +91,7 @@ class Locks {
     Token token = Token::kElsewhere;
     Lease lease = Lease::kUnused;
     bool unused = true;             // no node has freed the lock since the token came
+    bool missed = false;            // LK-15: asked for again soon after it had left
     std::uint8_t skips = 0;         // stays that have no lease, from now on
     std::uint8_t skipped_last = 0;  // the number after the last lease that nobody used
     std::uint8_t rounds = 0;        // of the lease, with the one that runs
@@ -92,10 +99,12 @@ class Locks {
         kNobody;  // the cluster that gets the token next, once recalled; may be known before it comes
     std::uint16_t probed = kNobody;  // the cluster that has not answered a probe
     std::uint16_t holder = kNobody;  // compute node
+    std::uint16_t user = kNobody;    // the last one that had it, as far as the engine knows (LK-12)
     std::uint16_t first = kNobody;   // compute nodes that wait, FIFO through ComputeNode::next
     std::uint16_t last = kNobody;
     std::uint32_t uses = 0;         // times that nodes got the lock since the token is here and recalled
     std::uint32_t round_began = 0;  // `uses` then
+    Instant came;                   // a missed token
     bool operator==(const Local&) const = default;
 
     bool is_requested() const { return token == Token::kWanted || token == Token::kAsked; }
@@ -110,6 +119,7 @@ class Locks {
     bool operator==(const Chain&) const = default;
   };
 
+  bool timed() const { return config_.lease_time > Duration{}; }
   std::uint32_t numbered() const { return static_cast<std::uint32_t>(local_.size()); }
   bool known(LockId lock) const { return is_object(config_, lock.value(), numbered()); }
   ClusterId manager(LockId lock) const { return keeper_of(config_, lock.value(), numbered()); }
@@ -141,14 +151,19 @@ class Locks {
   std::string name(LockId lock) const { return name_of_object(addresses_, "lock", lock.value(), numbered()); }
 
   std::uint32_t most_uses(const Local& l) const;
-  std::uint8_t most_rounds() const;
+  std::uint8_t usual_rounds() const;
+  std::uint8_t most_rounds(const Local& l) const;
+  bool has_time(const Local& l) const;
+  bool user_waits_for_another_lock(const Local& l, LockId lock) const;
+  bool user_will_go_on(const Local& l, LockId lock) const;
   void enqueue(Local& l, std::uint16_t node, LockId lock);
+  void give_to(Local& l, std::uint16_t node);
   void pass_on(Local& l);
   void answer_tries(Local& l);
   void ask(LockId lock, bool tries);
   bool may_probe(const Local& l) const;
   bool takes_lease(Local& l);
-  bool takes_round(const Local& l) const;
+  bool takes_round(const Local& l, LockId lock) const;
   void begin_round(LockId lock);
   void end_lease(Local& l);
   void give_up(LockId lock);
@@ -169,11 +184,14 @@ class Locks {
   SparseTable<Local> at_addresses_;
   SparseTable<Chain> chains_at_addresses_;
   ClusterSets sets_;
-  std::vector<std::uint32_t> promised_;    // by cluster: recalled tokens here that go there next
-  std::vector<std::uint32_t> unanswered_;  // by cluster: probes
-  std::uint32_t moving_ = 0;               // locks whose token is requested or leaving
-  std::uint32_t idle_ = 0;                 // requests that no node waits for
-  std::uint32_t probes_ = 0;               // unanswered
+  std::vector<std::uint32_t> promised_;                 // by cluster: recalled tokens here that go there next
+  std::vector<std::uint32_t> unanswered_;               // by cluster: probes
+  std::array<std::uint32_t, kLastGiven> last_given_{};  // locks and 1, in turn; 0: none
+  std::size_t given_ = 0;                               // the place of the oldest
+  Instant time_;
+  std::uint32_t moving_ = 0;  // locks whose token is requested or leaving
+  std::uint32_t idle_ = 0;    // requests that no node waits for
+  std::uint32_t probes_ = 0;  // unanswered
 };
 
 }  // namespace braid::dsm

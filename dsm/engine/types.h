@@ -10,6 +10,7 @@
 #include <cstdint>
 
 #include "base/ids.h"
+#include "base/time.h"
 #include "dsm/engine/page_length.h"
 
 namespace braid::dsm {
@@ -161,6 +162,9 @@ struct EngineConfig {
   // the number of the other clusters, at least 1. More of them pay for programs that lock often and take from others'
   // share of 100 ms (docs/decisions/0025).
   std::uint8_t lease_rounds = 0;
+  // How long a token may stay since it came, with as many rounds as it takes, where the cluster's nodes soon want it again
+  // whenever it has left (LK-15); 0: no longer than the rounds above. Engine::set_time() tells the time. Local, not shared.
+  Duration lease_time{};
   // Pages homed elsewhere that this cluster can have written and not flushed yet, a page's length
   // each (64 MiB of address space for 4 KiB, used as it is needed). When all are in use the oldest
   // dirty page is flushed early and the fault waits for that. At least two per compute

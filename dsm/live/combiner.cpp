@@ -16,9 +16,15 @@ constexpr int kBatch = 16;
 constexpr std::uint32_t kIdleServesPerCheck = 64;
 // Locks that are open at once: 32 KiB. More of them in use take turns.
 constexpr std::uint32_t kLockWords = 4096;
+// How long a lock stays in a cluster that would ask for it again at once (docs/decisions/0050), and about as many empty
+// sections as take so long.
+constexpr Duration kLeaseTime = 2_ms;
+constexpr std::uint32_t kLeaseUses = 16384;
 
-EngineConfig with_open_locks(EngineConfig config) {
+EngineConfig with_lock_settings(EngineConfig config) {
   config.lock_words = kLockWords;
+  config.lease_time = kLeaseTime;
+  config.lease_uses = kLeaseUses;
   return config;
 }
 
@@ -35,7 +41,7 @@ EngineConfig with_open_locks(EngineConfig config) {
 Combiner::Combiner(const Shape& shape, PageMemory& memory, Network* network)
     : shape_(shape),
       network_(network),
-      engine_(with_open_locks(engine_config(shape)), memory),
+      engine_(with_lock_settings(engine_config(shape)), memory),
       call_(ClusterId(shape.cluster), shape.clusters),
       transmitter_(network, engine_, call_),
       nodes_(std::make_unique<Node[]>(shape.compute)) {}
@@ -72,7 +78,9 @@ void Combiner::signal_if_complete(unsigned local) {
 }
 
 void Combiner::on_message(ClusterId from, ByteView message) {
-  if (tracing()) message_taken_ = monotonic_now();
+  const Instant now = monotonic_now();
+  engine_.set_time(now);
+  if (tracing()) message_taken_ = now;
   const OpenedMessage opened = open_message(message);
   if (opened.payload == Payload::kEngine) {
     engine_.on_message(from, opened.body);

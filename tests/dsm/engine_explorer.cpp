@@ -451,6 +451,14 @@ std::vector<ExploredMachine> suite(int half) {
           .lease_rounds = 2,
           .accesses = false,
           .fairness = true}},
+        {{.operations = 8,
+          .handoffs = 0,
+          .lease_uses = 3,
+          .lease_rounds = 2,
+          .timed = true,
+          .accesses = false,
+          .fairness = true}},
+        {{.operations = 3, .handoffs = 0, .lease_uses = 2, .timed = true}},
         {{.operations = 3, .handoffs = 0, .lease_uses = 1, .tries = true, .at_address = true}},
         {{.operations = 3, .flush_window = 1, .handoffs = 0, .release_at_unlock = true}},
         {{.pages = 2, .protocol = Protocol::kLazy, .operations = 2, .window = 1}},
@@ -493,6 +501,14 @@ std::vector<ExploredMachine> suite(int half) {
         .window = 1,
         .lease_uses = 3,
         .lease_rounds = 2,
+        .accesses = false,
+        .fairness = true}},
+      {{.clusters = 3,
+        .operations = 3,
+        .window = 1,
+        .handoffs = 0,
+        .lease_uses = 2,
+        .timed = true,
         .accesses = false,
         .fairness = true}},
       {{.clusters = 4,
@@ -608,6 +624,7 @@ int main(int argc, char** argv) {
   app.add_option("--twins", bounds.twins, "EngineConfig::twins");
   app.add_option("--handoffs", bounds.handoffs, "EngineConfig::local_handoffs");
   app.add_option("--lease-uses", bounds.lease_uses, "EngineConfig::lease_uses");
+  app.add_flag("--timed", bounds.timed, "EngineConfig::lease_time, which never ends");
   app.add_option("--lease-rounds", bounds.lease_rounds, "EngineConfig::lease_rounds")
       ->check(CLI::Range(1, 255));
   app.add_flag("!--no-accesses", bounds.accesses, "no node reads or writes a page");

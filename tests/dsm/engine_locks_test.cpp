@@ -453,6 +453,165 @@ TEST_F(Leases, NextStayHasNoLeaseAfterOneThatNobodyUsed) {  // LK-8
   }
 }
 
+// LK-15. Tokens that were missed may stay for 10 us. Two clusters.
+struct TimedLeases : testing::Test {
+  static EngineConfig config() {
+    EngineConfig c = LocksTest::config(0, 100, 0);
+    c.clusters = 2;
+    c.lease_time = 10_us;
+    return c;
+  }
+  ~TimedLeases() override { EXPECT_EQ(m.bad_messages(), 0u); }
+
+  void it_is(Duration time) {
+    for (std::uint16_t c = 0; c < 2; ++c) m.engine(c).set_time(Instant::from_ns(time.ns()));
+  }
+  // False: the node has it at once.
+  bool waits(std::uint16_t cluster, LockId lock = kLock) {
+    const bool has = m.engine(cluster).lock(0, lock);
+    m.transmit_all();
+    return !has;
+  }
+  void unlocks(std::uint16_t cluster, LockId lock = kLock) {
+    m.engine(cluster).unlock(0, lock);
+    m.transmit_all();
+    m.check();
+  }
+  // Cluster 1 gives the token away and asks for it again; it comes at `time`, and cluster 1 uses it once.
+  void missed_token_comes(Duration time) {
+    m.lock(1, 0);
+    unlocks(1);
+    ASSERT_TRUE(waits(0));
+    m.deliver_all();
+    unlocks(0);
+    ASSERT_TRUE(waits(1));
+    it_is(time);
+    m.deliver_all();
+    ASSERT_TRUE(m.engine(1).holds(0, kLock));
+    unlocks(1);
+  }
+  void other_cluster_wants_it() {
+    ASSERT_TRUE(waits(0));
+    m.deliver(Kind::kLockRecall, 1);
+  }
+  void reply_comes() {
+    m.deliver(Kind::kLockProbe, 0);
+    m.deliver(Kind::kLockProbeReply, 1);
+  }
+  void uses(int times) {
+    for (int i = 0; i < times; ++i) {
+      ASSERT_FALSE(waits(1)) << i;
+      unlocks(1);
+    }
+  }
+  void expect_stays() {
+    EXPECT_EQ(m.count_to(Kind::kLockProbe, 0), 1u);
+    EXPECT_EQ(m.count_to(Kind::kLockGrant, 0), 0u);
+  }
+  void expect_left() {
+    EXPECT_EQ(m.count_to(Kind::kLockProbe, 0), 0u);
+    EXPECT_EQ(m.count_to(Kind::kLockGrant, 0), 1u);
+  }
+
+  EngineMachine m{config()};
+};
+
+TEST_F(TimedLeases, LateRecallBeginsALeaseOfAMissedToken) {  // LK-15
+  missed_token_comes(0_us);
+  other_cluster_wants_it();
+  expect_stays();
+  uses(1);
+  reply_comes();
+  expect_left();  // used once in the round
+}
+
+TEST_F(TimedLeases, OneThatWasNotUsedIsFollowedByAnother) {  // LK-15
+  missed_token_comes(0_us);
+  other_cluster_wants_it();
+  reply_comes();
+  expect_left();
+  ASSERT_TRUE(waits(1));
+  m.deliver_all();
+  ASSERT_TRUE(m.engine(0).holds(0, kLock));
+  unlocks(0);
+  m.deliver_all();
+  ASSERT_TRUE(m.engine(1).holds(0, kLock));
+  unlocks(1);
+  other_cluster_wants_it();
+  expect_stays();
+}
+
+TEST_F(TimedLeases, TokenThatWasNotMissedLeavesAtALateRecall) {  // LK-15
+  m.lock(1, 0);
+  unlocks(1);
+  other_cluster_wants_it();
+  expect_left();
+}
+
+TEST_F(TimedLeases, TokenAfterWhichTwoOthersLeftIsNotMissed) {  // LK-15
+  for (const LockId lock : {kLock, LockId(1), LockId(2)}) {
+    m.lock(1, lock.value());
+    unlocks(1, lock);
+  }
+  for (const LockId lock : {kLock, LockId(1), LockId(2)}) {
+    ASSERT_TRUE(waits(0, lock));
+    m.deliver_all();
+    unlocks(0, lock);
+  }
+  ASSERT_TRUE(waits(1));
+  m.deliver_all();
+  unlocks(1);
+  other_cluster_wants_it();
+  expect_left();
+}
+
+TEST_F(TimedLeases, RoundsFollowEachOtherUntilTheTimeIsOver) {  // LK-15
+  missed_token_comes(100_us);
+  other_cluster_wants_it();
+  for (int round = 0; round < 20; ++round) {
+    uses(2);
+    reply_comes();
+    expect_stays();
+  }
+  it_is(110_us);
+  uses(2);
+  reply_comes();
+  expect_left();
+}
+
+TEST_F(TimedLeases, NoneBeginsWhenTheTimeIsOver) {  // LK-15
+  missed_token_comes(0_us);
+  it_is(10_us);
+  other_cluster_wants_it();
+  expect_left();
+}
+
+TEST_F(TimedLeases, GoesOnWhileItsNodeWaitsForAPage) {  // LK-15
+  missed_token_comes(0_us);
+  other_cluster_wants_it();
+  ASSERT_FALSE(m.engine(1).fault(0, PageId(0), Access::kRead));
+  reply_comes();
+  expect_stays();
+}
+
+TEST_F(TimedLeases, GoesOnWhileItsNodeWaitsForAnotherLock) {  // LK-15
+  m.lock(0, 2, 1);
+  missed_token_comes(0_us);
+  other_cluster_wants_it();
+  ASSERT_TRUE(waits(1, LockId(2)));
+  reply_comes();
+  expect_stays();
+}
+
+// Otherwise two clusters, each with the token that the other waits for, would both wait until the time is over.
+TEST_F(TimedLeases, NoneBeginsWhileItsNodeWaitsForAnotherLock) {  // LK-15
+  m.lock(0, 2, 1);
+  missed_token_comes(0_us);
+  ASSERT_TRUE(waits(1, LockId(2)));
+  other_cluster_wants_it();
+  expect_left();
+}
+
 struct ReleasesAtUnlock : testing::Test {
   static EngineConfig config() {
     EngineConfig c = EngineConfig::of(Protocol::kMgs);

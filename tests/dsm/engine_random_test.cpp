@@ -38,6 +38,8 @@ void print_event(const std::string& what) {
 
 enum class Clusters { kFew, kMany };
 
+constexpr Duration kTurn = 2_ns;
+
 EngineConfig draw_config(Prng& random, Clusters clusters) {
   EngineConfig config = RandomProgram::draw_config(random);
   const std::size_t longest = clusters == Clusters::kFew ? PageLength::kMostBytes : 2048;
@@ -120,6 +122,7 @@ class AnyOrder final : private ProgramMachine {
   }
 
   void turn() {
+    ++turns_;
     const std::uint64_t choice = random_.below(step_weight_ + send_weight_ + arrive_weight_);
     if (choice < step_weight_) {
       program_.step(random_.below(program_.nodes()));
@@ -133,6 +136,7 @@ class AnyOrder final : private ProgramMachine {
       const bool slow = static_cast<std::uint32_t>(m.kind()) == slow_kind_ || m.to == slow_to_;
       if (slow && random_.chance(0.95)) return;
       if (told_) tell("arrives", m);
+      machine_.engine(m.to).set_time(Instant::from_ns(turns_ * kTurn.ns()));
       machine_.deliver(i);
     }
   }
@@ -150,6 +154,7 @@ class AnyOrder final : private ProgramMachine {
   std::uint32_t step_weight_ = 1, send_weight_ = 1, arrive_weight_ = 1;
   std::uint32_t slow_kind_ = 0;
   std::uint32_t slow_to_ = ~0U;
+  std::int64_t turns_ = 0;
 };
 
 std::optional<std::uint64_t> from_environment(const char* name) {

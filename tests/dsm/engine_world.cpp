@@ -167,6 +167,7 @@ std::string WorldBounds::text() const {
   if (fetch_ahead != 0) s += fmt::format(", {} fetched ahead", fetch_ahead);
   if (run_pages != 1) s += fmt::format(" in runs of {}", run_pages);
   if (lease_uses != 0) s += fmt::format(", leases of {} uses", lease_uses);
+  if (timed) s += " for missed tokens";
   if (lease_rounds != 1) s += fmt::format(" and {} rounds", lease_rounds);
   if (!accesses) s += ", locks only";
   if (tries) s += ", tries";
@@ -195,6 +196,7 @@ struct EngineWorld::Parts {
                                 .local_handoffs = b.handoffs,
                                 .lease_uses = b.lease_uses,
                                 .lease_rounds = b.lease_rounds,
+                                .lease_time = b.timed ? Duration::ns(1) : Duration(),
                                 .twins = b.twins,
                                 .migrate_after = b.migrate_after,
                                 .fetch_ahead = b.fetch_ahead,

@@ -48,6 +48,7 @@ struct WorldBounds {
   std::uint32_t handoffs = 1;
   std::uint32_t lease_uses = 0;
   std::uint8_t lease_rounds = 1;
+  bool timed = false;    // EngineConfig::lease_time, which never ends: time does not pass
   bool accesses = true;  // false: no node reads or writes a page
   bool roles =
       false;  // nodes of cluster 0 only write the last page, the others only read; none takes the lock

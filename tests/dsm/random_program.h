@@ -81,6 +81,7 @@ class RandomProgram {
     c.local_handoffs = static_cast<std::uint32_t>(random.below(3));
     c.lease_uses = static_cast<std::uint32_t>(random.below(8));
     c.lease_rounds = static_cast<std::uint8_t>(random.below(4));
+    if (c.lease_uses % 2 == 1) c.lease_time = Duration::us(1);
     c.twins = random.chance(0.3) ? 1 + static_cast<std::uint32_t>(random.below(2)) : 8;
     c.fetch_ahead = static_cast<std::uint32_t>(random.below(4));
     c.scan_ahead = static_cast<std::uint32_t>(random.below(5));

@@ -46,6 +46,7 @@ dsm::EngineConfig drawn(Input& in) {
           .flush_window = flush_window,
           .local_handoffs = local_handoffs,
           .lease_uses = 2 - local_handoffs,  // with 2 of them a second round can begin
+          .lease_time = Duration::ns(local_handoffs == 0 ? 1 : 0),
           .twins = 4,
           .migrate_after = in.below(3),
           .fetch_ahead = in.below(3),

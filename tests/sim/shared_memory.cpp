@@ -23,10 +23,14 @@ constexpr unsigned kMaxSteps = 8;
 
 class SharedMemory::Arrivals final : public dsm::Network::Sink {
  public:
-  explicit Arrivals(dsm::Engine& engine) : engine_(engine) {}
-  void on_message(ClusterId from, ByteView message) override { engine_.on_message(from, message); }
+  Arrivals(const Stage& stage, dsm::Engine& engine) : stage_(stage), engine_(engine) {}
+  void on_message(ClusterId from, ByteView message) override {
+    engine_.set_time(stage_.now());
+    engine_.on_message(from, message);
+  }
 
  private:
+  const Stage& stage_;
   dsm::Engine& engine_;
 };
 
@@ -130,7 +134,7 @@ void SharedMemory::give_up(const std::string& why) {
 
 bool SharedMemory::take_arrivals(unsigned cluster) {
   Cluster& c = clusters_[cluster];
-  Arrivals arrivals(*c.engine);
+  Arrivals arrivals(stage_, *c.engine);
   const int taken = c.network->poll(arrivals, kMaxArrivals);
   c.engine->check();
   return taken > 0;
