@@ -20,11 +20,30 @@ bool occupy_standard_descriptors() {
   }
 }
 
+namespace {
+
+// The main thread's stack grows until the limit of now; those of other threads have the length that it had at the start.
+void have_stack() {
+  rlimit stack{};
+  if (::getrlimit(RLIMIT_STACK, &stack) != 0 || stack.rlim_cur >= kLeastStackBytes) return;
+  if (stack.rlim_max >= kLeastStackBytes) {
+    const rlimit enough{kLeastStackBytes, stack.rlim_max};
+    if (::setrlimit(RLIMIT_STACK, &enough) == 0) return;
+  }
+  std::fprintf(
+      stderr, "braid: the limit of stacks is %zu KiB, and %zu are needed: raise it (ulimit -s %zu)\n",
+      static_cast<std::size_t>(stack.rlim_max) >> 10, kLeastStackBytes >> 10, kLeastStackBytes >> 10);
+  ::_exit(70);
+}
+
+}  // namespace
+
 void prepare_process() {
   if (!occupy_standard_descriptors()) {
     std::perror("braid: /dev/null cannot be opened, and descriptors 0 to 2 must be open");
     ::_exit(70);
   }
+  have_stack();
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);

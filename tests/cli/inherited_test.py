@@ -55,6 +55,26 @@ STATES = {
 }
 
 
+def limit(which, most):
+    return lambda: resource.setrlimit(which, (most, most))
+
+
+# Limits with which nothing runs, and what the message must name. (With 16 KiB of stack, or 1000 KiB of data, the kernel starts no program.)
+TOO_LOW = {
+    "no bytes in files": (limit(resource.RLIMIT_FSIZE, 0), "ulimit -f"),
+    "a stack of 64 KiB": (limit(resource.RLIMIT_STACK, 64 << 10), "ulimit -s"),
+    "8 open files": (limit(resource.RLIMIT_NOFILE, 8), "ulimit -n"),
+    "20 open files": (limit(resource.RLIMIT_NOFILE, 20), "ulimit -n"),
+    "100 MiB of addresses": (limit(resource.RLIMIT_AS, 100 << 20), "ulimit -v"),
+}
+WAYS = {"here": [], "on hosts": ["--hosts", "127.0.0.1,127.0.0.2"]}
+
+
+def can_mount():
+    return os.geteuid() == 0 and subprocess.run(["unshare", "-m", "mount", "-t", "tmpfs", "none", "/mnt"],
+                                                stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
 def start(state, *words, **options):
     return subprocess.Popen([str(word) for word in words], preexec_fn=STATES.get(state, state), stdin=subprocess.DEVNULL,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
@@ -102,6 +122,47 @@ class Inherited(unittest.TestCase):
                 self.assertEqual(json.loads(report.read_text())["clusters"][1]["application"]["end"], "exited with status 0")
                 self.assertEqual(report.stat().st_mode & 0o600, 0o600)
                 report.unlink()
+
+    def test_run_on_hosts(self):
+        for state in STATES:
+            with self.subTest(state):
+                status, _, errors = finish(start(state, BIN / "braid", "run", *WAYS["on hosts"], "--quiet", "jacobi", *SMALL))
+                self.assertEqual(status, 0, errors)
+
+    def test_limits_that_are_too_low_are_named_with_the_cure(self):
+        for state, (lower, cure) in TOO_LOW.items():
+            for way, options in WAYS.items():
+                with self.subTest(state, way=way):
+                    status, output, errors = finish(start(lower, BIN / "braid", "run", *options, "--quiet", "jacobi", *SMALL))
+                    self.assertGreater(status, 0, f"{output}{errors}")
+                    self.assertIn(cure, errors)
+                    self.assertNotIn("Segmentation", errors)
+
+    def test_a_stack_that_may_grow_grows(self):
+        def lower():
+            resource.setrlimit(resource.RLIMIT_STACK, (64 << 10, resource.getrlimit(resource.RLIMIT_STACK)[1]))
+        for way, options in WAYS.items():
+            with self.subTest(way):
+                status, _, errors = finish(start(lower, BIN / "braid", "run", *options, "--quiet", "jacobi", *SMALL))
+                self.assertEqual(status, 0, errors)
+
+    def test_no_folder_for_temporary_files_is_needed(self):
+        for way, options in WAYS.items():
+            with self.subTest(way):
+                status, _, errors = finish(start(lambda: None, BIN / "braid", "run", *options, "--quiet", "jacobi", *SMALL,
+                                                 env=dict(os.environ, TMPDIR="/nonexistent")))
+                self.assertEqual(status, 0, errors)
+
+    @unittest.skipUnless(can_mount(), "only root may mount, and not in every container")
+    def test_folders_in_memory_that_are_full_or_read_only_are_not_needed(self):
+        for how in ("ro", "size=4k"):
+            for way, options in WAYS.items():
+                with self.subTest(how, way=way):
+                    words = " ".join(["exec", str(BIN / "braid"), "run", *options, "--quiet", "jacobi", *SMALL])
+                    script = (f"for at in /dev/shm /mnt; do mount -t tmpfs -o {how} none $at; "
+                              f"head -c 32768 /dev/zero 2>/dev/null >$at/full; done; export TMPDIR=/mnt; {words}")
+                    status, _, errors = finish(start(lambda: None, "unshare", "-m", "sh", "-c", script))
+                    self.assertEqual(status, 0, errors)
 
     @unittest.skipUnless((BIN / "sim" / "jacobi").exists(), "no simulator")
     def test_sim(self):

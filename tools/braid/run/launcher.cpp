@@ -197,14 +197,15 @@ std::vector<unsigned> Launcher::late_clusters() const {
 }
 
 bool Launcher::waits(unsigned cluster) const {
-  const Node& node = node_of(cluster);
-  return node.pulse && (*node.pulse)->counts.load() != 0 && (*node.pulse)->busy.load() <= 0;
+  const Node* const node = find_node(cluster);
+  return node != nullptr && node->pulse && (*node->pulse)->counts.load() != 0 &&
+         (*node->pulse)->busy.load() <= 0;
 }
 
 dsm::NodesNow Launcher::nodes(unsigned cluster) const {
-  const Node& node = node_of(cluster);
-  if (!node.pulse || (*node.pulse)->counts.load() == 0) return {};
-  return dsm::NodesNow::of((*node.pulse)->nodes.load());
+  const Node* const node = find_node(cluster);
+  if (node == nullptr || !node->pulse || (*node->pulse)->counts.load() == 0) return {};
+  return dsm::NodesNow::of((*node->pulse)->nodes.load());
 }
 
 std::uint64_t Launcher::progress() const {
@@ -217,9 +218,9 @@ std::uint64_t Launcher::progress() const {
 
 RecordedEnd Launcher::end_of(unsigned cluster) const {
   RecordedEnd end;
-  const Node& node = node_of(cluster);
-  if (!node.pulse) return end;
-  const dsm::EndRecord& record = (*node.pulse)->end;
+  const Node* const node = find_node(cluster);
+  if (node == nullptr || !node->pulse) return end;
+  const dsm::EndRecord& record = (*node->pulse)->end;
   // The process can write anything there.
   const auto cause = dsm::EndCause{record.cause.load()};
   if (cause > dsm::EndCause::kSignal) return end;

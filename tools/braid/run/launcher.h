@@ -75,7 +75,11 @@ class Launcher {
   std::string namespace_of(unsigned cluster) const;
   Result<void> leave_unlabelled(OutputRelay& output, ProcessOptions& options) const;
   std::size_t index_of(unsigned cluster) const;
-  const Node& node_of(unsigned cluster) const { return nodes_[index_of(cluster)]; }
+  // nullptr: what failed before has kept it from being made.
+  const Node* find_node(unsigned cluster) const {
+    const std::size_t index = index_of(cluster);
+    return index < nodes_.size() ? &nodes_[index] : nullptr;
+  }
 
   const RunOptions& options_;
   const settings::RunConfig& config_;
