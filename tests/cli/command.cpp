@@ -57,7 +57,10 @@ Command::Command(const std::vector<std::string>& arguments, const Variables& var
   // `braid` does not pass on variables of BRAID_, but must pass on marks.
   mark_.replace(0, 6, "CLI___");
   std::vector<std::string> environment;
-  for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string variable = *e;
+    if (!variables.contains(variable.substr(0, variable.find('=')))) environment.push_back(variable);
+  }
   for (const auto& [name, value] : variables) environment.push_back(name + "=" + value);
   environment.push_back(mark_);
   std::vector<char*> argv, envp;
@@ -136,6 +139,13 @@ bool Command::read_some(int timeout_ms) {
     }
   }
   return out_ >= 0 || err_ >= 0;
+}
+
+void Command::resize_terminal(unsigned short columns) const {
+  winsize size{};
+  size.ws_row = 24;
+  size.ws_col = columns;
+  if (::ioctl(err_, TIOCSWINSZ, &size) != 0) std::abort();
 }
 
 bool Command::expect(const std::string& text, unsigned times) {

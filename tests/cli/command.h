@@ -35,6 +35,8 @@ class Command {
 
   // Types more on the terminal.
   void type(const std::string& text) const;
+  // Of standard error.
+  void resize_terminal(unsigned short columns) const;
   pid_t pid() const { return pid_; }
   void signal(int number) const;
   // Reads until `text` has appeared that many times on standard output and standard error together; false if the

@@ -58,7 +58,8 @@ class StudyRun : public ::testing::Test {
   }
   std::string out() const { return folder_ / "out"; }
   Command::Variables variables() const {
-    return {{"BRAID_STUDY_ENGINE", FAKE_ENGINE},
+    return {{"TERM", "xterm"},
+            {"BRAID_STUDY_ENGINE", FAKE_ENGINE},
             {"FAKE_ENGINE_DIARY", folder_ / "diary"},
             {"FAKE_ENGINE_GATE", folder_ / "gate"}};
   }
@@ -274,6 +275,31 @@ TEST_F(StudyRun, TerminalShowsProgressInOneLine) {
   EXPECT_EQ(screen[1], "braid study: 5 of 5, 1 failed");
   EXPECT_EQ(screen[2], "braid study: 1 of 5 failed:");
   EXPECT_EQ(screen.back(), "braid study: 4 points in " + out() + "/points.csv");
+}
+
+TEST_F(StudyRun, ProgressDoesNotReachTheTerminalsLastColumn) {
+  const std::string held = "vary: [{arguments.hold: [0, 1]}]";
+  Command command(line(study({held}, ""), {"--jobs", "1"}), variables(), "", Command::Input::kPipe,
+                  Command::Errors::kTerminal);
+  ASSERT_TRUE(command.expect("\r\x1b[Kbraid study: 1 of 2")) << command.so_far().err;
+  command.resize_terminal(18);
+  ASSERT_TRUE(command.expect("\r\x1b[Kbraid study: 1 of\r\x1b[K", 1)) << command.so_far().err;
+  command.resize_terminal(80);
+  ASSERT_TRUE(command.expect("\r\x1b[Kbraid study: 1 of 2", 2)) << command.so_far().err;
+  std::ofstream(folder_ / "gate") << "open";
+  EXPECT_EQ(command.wait().status, 0);
+}
+
+TEST_F(StudyRun, DumbTerminalGetsALineForEachPoint) {
+  Command::Variables dumb = variables();
+  dumb["TERM"] = "dumb";
+  Command command(line(study({"vary: [{clusters: [2, 3]}]"}, ""), {"--jobs", "1"}), dumb, "",
+                  Command::Input::kPipe, Command::Errors::kTerminal);
+  const Finished& done = command.wait();
+  EXPECT_EQ(done.status, 0);
+  EXPECT_THAT(done.err, Not(HasSubstr("\x1b")));
+  EXPECT_THAT(done.err, HasSubstr("(1 of 2"));
+  EXPECT_THAT(done.err, HasSubstr("(2 of 2"));
 }
 
 TEST_F(StudyRun, RemainingTimeDecreases) {

@@ -1,11 +1,13 @@
 #include "tools/braid/study/progress.h"
 
 #include <fmt/core.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <string_view>
 
 namespace braid::cli {
@@ -16,6 +18,19 @@ std::string describe_time(double seconds) {
   if (s < 60) return fmt::format("{} s", s);
   if (s < 3600) return fmt::format("{} min {} s", s / 60, s % 60);
   return fmt::format("{} h {} min", s / 3600, s % 3600 / 60);
+}
+
+// One that can begin its last line anew.
+bool is_terminal() {
+  if (::isatty(STDERR_FILENO) != 1) return false;
+  const char* const kind = std::getenv("TERM");
+  return kind != nullptr && *kind != '\0' && std::string_view(kind) != "dumb";
+}
+
+// A line that reaches the last column may go on in the next row, which would stay there. 0: not known.
+std::size_t columns_of_terminal() {
+  winsize size{};
+  return ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 ? size.ws_col : 0;
 }
 
 }  // namespace
@@ -41,7 +56,7 @@ std::string describe_beginning(const Study& study, const Jobs& jobs, const char*
 }
 
 StudyProgress::StudyProgress(const Study& study, const Jobs& jobs, const char* noun)
-    : study_(study), jobs_(jobs), noun_(noun), is_terminal_(::isatty(STDERR_FILENO) == 1) {}
+    : study_(study), jobs_(jobs), noun_(noun), is_terminal_(is_terminal()) {}
 
 void StudyProgress::tell_beginning(Instant now) const {
   std::fprintf(stderr, "braid study: %s\n", describe_beginning(study_, jobs_, noun_, now).c_str());
@@ -57,8 +72,16 @@ void StudyProgress::tell_end_of(const Job& job, Instant now) const {
 
 void StudyProgress::show(Instant now) {
   if (!is_terminal_) return;
-  std::fprintf(stderr, "\r\033[Kbraid study:%s %s", suffix().c_str(), describe_progress(jobs_, now).c_str());
+  std::string line = fmt::format("braid study:{} {}", suffix(), describe_progress(jobs_, now));
+  if (const std::size_t columns = columns_of_terminal(); columns > 0)
+    line.resize(std::min(line.size(), columns - 1));
+  std::fprintf(stderr, "\r\033[K%s", line.c_str());
   line_is_open_ = true;
+}
+
+void StudyProgress::clear_line() {
+  if (line_is_open_) std::fputs("\r\033[K", stderr);
+  line_is_open_ = false;
 }
 
 std::string StudyProgress::suffix() const {

@@ -1,5 +1,5 @@
 // The progress output of `braid study` on standard error: a line for
-// each finished point, or, on a terminal, one line that is rewritten.
+// each finished point, or, on a terminal (but TERM=dumb), one line that is rewritten, as much of it as has room.
 #pragma once
 
 #include <string>
@@ -27,7 +27,11 @@ class StudyProgress {
   Instant next_deadline(Instant now) const { return is_terminal_ ? now + kRefresh : Instant::never(); }
   void tell_beginning(Instant now) const;
   void tell_end_of(const Job& job, Instant now) const;
+  // Writes the line anew, on a terminal.
   void show(Instant now);
+  // Before anything else is written, where show() follows.
+  void clear_line();
+  // The line stays, and what is written next stands below it.
   void end_line();
   // What stands beside "3 of 4": " live runs"; nothing for points.
   std::string suffix() const;

@@ -58,6 +58,7 @@ Result<int> TaskRunner::run(ChildProcesses& children) {
     const Duration interval = running_.size() < kManyPoints ? kShortInterval : kLongInterval;
     children.wait(earlier(monotonic_now() + interval, progress_.next_deadline(monotonic_now())));
     for (const int signal : children.take_signals()) interrupted = signal;
+    progress_.clear_line();  // the launcher has something to say now and then
     collect();
     for (TaskEnd& end : launcher_.take_ended(children, running_.empty()))
       ended_.push_back({std::move(end), monotonic_now() + kMaxHidden});
