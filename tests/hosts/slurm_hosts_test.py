@@ -138,19 +138,47 @@ class SlurmHosts(unittest.TestCase):
         self.assertEqual(run.returncode, 64)
         self.assertIn("the 2 hosts have 2 slots", run.stderr)
 
-    def test_a_job_that_is_cancelled_leaves_nothing(self):
+    def start_on_both(self, *program):
         self.braid.before.extend(["--nodes=2", "--ntasks-per-node=1"])
-        run = subprocess.Popen(self.braid.words("--quiet", "--launcher", "slurm", "sleep", "3600"),
-                               env=self.network.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True)
+        run = self.braid.start("--quiet", "--launcher", "slurm", *program, env=self.network.environment)
         self.addCleanup(run.kill)
-        self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, "sleep") for host in self.network.hosts)))
+        self.assertTrue(wait_until(lambda: all(self.network.runs_in(host, program[0]) for host in self.network.hosts)))
+        return run
+
+    def test_a_job_that_is_cancelled_leaves_nothing(self):
+        run = self.start_on_both("sleep", "3600")
         begun = time.monotonic()
         subprocess.run(["ip", "netns", "exec", self.network.command, "scancel", "--user=root"], env=self.network.environment,
                        check=True)
         finish(run)
         self.assertNotEqual(run.returncode, 0)
         self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END)
+        self.expect_nothing_left()
+
+    def test_a_host_whose_step_is_killed_is_named(self):
+        run = self.start_on_both("sleep", "3600")
+        begun = time.monotonic()
+        self.network.kill(self.network.hosts[1], "slurmstepd")
+        _, errors = finish(run)
+        self.assertEqual(run.returncode, 70)
+        self.assertLess(time.monotonic() - begun, MOST_SECONDS_TO_END)
+        self.assertIn("host node2 is lost", errors)
+        self.expect_nothing_left()
+
+    def test_a_host_that_loses_its_slurmd_goes_on_and_gets_no_other_run(self):
+        end = self.network.folder / "end"
+        run = self.start_on_both("sh", "-c", f"until [ -e {end} ]; do sleep 0.1; done")
+        self.network.kill(self.network.hosts[1], "slurmd")
+        self.addCleanup(self.network.wait_or_skip)
+        self.addCleanup(self.network.start_slurmd, 2)
+        self.addCleanup(end.unlink)
+        other = self.run_in([], "true")
+        self.assertEqual(other.returncode, 70, other.stderr)
+        self.assertIn("host node2 is lost: srun exited with status", other.stderr)
+        self.assertIsNone(run.poll())
+        end.touch()
+        _, errors = finish(run)
+        self.assertEqual(run.returncode, 0, errors)
         self.expect_nothing_left()
 
     def expect_nothing_left(self):

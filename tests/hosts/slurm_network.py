@@ -58,9 +58,12 @@ class SlurmNetwork(Network):
                    f"--seed-file={folder}/munge.seed", stderr=subprocess.DEVNULL)
         wait_until(lambda: (folder / "munge.socket").exists())
         self.start_named("control", self.command, PROGRAMS["slurmctld"], "-D")
-        for i, host in enumerate(self.hosts, 1):
-            hides = hidden if host == self.hosts[-1] else None
-            self.start_named(f"node{i}", host, PROGRAMS["slurmd"], "-D", "-N", f"node{i}", hidden=hides)
+        for i in range(1, hosts + 1):
+            self.start_slurmd(i, hidden if i == hosts else None)
+
+    def start_slurmd(self, i, hidden=None):
+        """Of host i: 1, 2, ..."""
+        self.start_named(f"node{i}", self.hosts[i - 1], PROGRAMS["slurmd"], "-D", "-N", f"node{i}", hidden=hidden)
 
     def start_named(self, name, namespace, *words, hidden=None):
         self.start(namespace, "unshare", "--uts", "sh", "-c",
