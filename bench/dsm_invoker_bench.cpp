@@ -207,6 +207,8 @@ class Bench {
       for (int k = 0; k < 3; ++k) (void)node.fetch_add(1 - self, 0);
       beside_.released_ns = monotonic_now().ns();
       node.unlock(kHandedLock);
+      // The lock could stay here if this cluster took it again at once (LK-15).
+      while (!last && beside_.wants[1 - self]) (void)node.fetch_add(1 - self, 0);
     }
   }
   void fetch_adds(Node& node, MemoryOrder order, Operation* calls) const {

@@ -272,7 +272,7 @@ void Locks::ask(LockId lock, bool tries) {
 bool Locks::takes_lease(Local& l) {
   if (l.lease != Lease::kUnused || config_.lease_uses == 0) return false;
   l.lease = Lease::kOver;
-  if (l.skips != 0 && !l.missed) {
+  if (l.skips != 0) {
     --l.skips;
     return false;
   }
@@ -334,9 +334,9 @@ void Locks::end_lease(Local& l) {
   const bool used = l.rounds > 1 || l.uses - l.round_began >= kUsefulLease;
   l.rounds = 0;
   l.round_began = 0;
+  const int most = l.missed ? kMaxSkippedLeasesOfMissed : kMaxSkippedLeases;
   l.skips = l.skipped_last =
-      used ? std::uint8_t{0}
-           : static_cast<std::uint8_t>(std::min(2 * l.skipped_last + 1, int{kMaxSkippedLeases}));
+      used ? std::uint8_t{0} : static_cast<std::uint8_t>(std::min(2 * l.skipped_last + 1, most));
 }
 
 // LK-3: writes under the lock, and before it, become visible first. There are none under a lock that no node has had.

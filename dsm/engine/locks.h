@@ -73,8 +73,9 @@ class Locks {
   static constexpr std::uint16_t kNobody = LockWords::kNobody;
   // A round of a lease takes as long as a hand-over. So it pays if nodes of the cluster get the lock so often in it; ...
   static constexpr std::uint32_t kUsefulLease = 2;
-  // ... after leases that did not pay, 1, 3, 7 and then so many stays have none.
-  static constexpr std::uint8_t kMaxSkippedLeases = 15;
+  // ... after leases that did not pay, 1, 3, 7 and then so many stays have none; of a missed token 1 and then so many.
+  static constexpr int kMaxSkippedLeases = 15;
+  static constexpr int kMaxSkippedLeasesOfMissed = 3;
   // LK-15: a token is missed if the cluster asks for it while it is among the last so many that it has given away.
   static constexpr std::size_t kLastGiven = 2;
 
