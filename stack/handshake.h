@@ -79,6 +79,10 @@ class Handshake {
   bool answers_challenge(const PacketHeader& h) const {
     return h.receiver_epoch == challenge_epoch_ && h.sender_epoch == challenged_.epoch;
   }
+  // It names an epoch that only hellos of ours have told.
+  bool names_us(const PacketHeader& h) const {
+    return h.receiver_epoch != 0 && (h.receiver_epoch == epoch_ || h.receiver_epoch == challenge_epoch_);
+  }
   // Before an end is established: who said hello last. Then: the peer.
   const Peer& candidate() const { return candidate_; }
   const Peer& challenged() const { return challenged_; }

@@ -23,7 +23,8 @@ Stack::Stack(const StackConfig& config, Instant now)
       turn_began_(now),
       receiver_(config_.interfaces, ports_, config.reassembly),
       sender_(config_.interfaces, sender_config(config)),
-      icmp_(config_.interfaces, sender_, config.icmp_errors_per_second, config.icmp_errors_at_once) {
+      icmp_(config_.interfaces, sender_, config.icmp_errors_per_second, config.icmp_errors_at_once),
+      hello_limits_(config.remotes.size()) {
   check(config);
   remotes_.reserve(config.remotes.size());
   moves_.reserve(config.remotes.size());
@@ -32,6 +33,7 @@ Stack::Stack(const StackConfig& config, Instant now)
     clusters = std::max(clusters, std::size_t{remote.id.cluster.value()} + 1);
   by_cluster_.resize(clusters);
   by_id_.resize(clusters);
+  index_by_id_.resize(clusters);
   Prng prng(config.seed);
   // An epoch is never 0, which says "unknown".
   for (const RemoteStack& remote : config.remotes) add_remote(remote, prng.next() | 1, now);
@@ -46,6 +48,8 @@ void Stack::add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant n
   SubConnection* const s = sub_connections_.back().get();
   by_cluster_[remote.id.cluster.value()].push_back(s);
   by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = s;
+  index_by_id_[remote.id.cluster.value()][remote.id.proxy.value()] =
+      static_cast<std::uint32_t>(remotes_.size());
   remotes_.add(remote);
   let_move(remote, *s);
   if (remote.absent)
@@ -82,7 +86,7 @@ Stack::Received Stack::receive(Instant now, LinkId link, ByteView bytes) {
     take_packet(
         now,
         config_.interfaces[link.value()].peers_move ? Origin{IpReceiver::sender_of(bytes), link} : Origin{},
-        payload, received);
+        bytes.data() + detail::kIpSourceAt, payload, received);
   else
     receive_other(now, link, bytes, received);
   return received;
@@ -104,8 +108,10 @@ void Stack::take(Instant now, LinkId link, const ArpPacket& packet, Received& re
 }
 
 void Stack::take(Instant now, LinkId link, const ProxyPacket& packet, Received& received) {
+  std::array<std::byte, 4> source{};
+  packet.from.address.store(source.data());
   take_packet(now, config_.interfaces[link.value()].peers_move ? Origin{packet.from, link} : Origin{},
-              packet.payload, received);
+              source.data(), packet.payload, received);
 }
 
 void Stack::take(Instant /*now*/, LinkId /*link*/, const PlainDatagram& datagram, Received& received) {
@@ -167,7 +173,18 @@ void Stack::count_refusal(Refusal why) {
   stats_.refused_sealed += why == Refusal::kUnexpectedSecret ? 1 : 0;
 }
 
-void Stack::take_packet(Instant now, const Origin& from, ByteView payload, Received& received) {
+// SE-11
+bool Stack::may_read_hello(Instant now, const SubConnection& sub, const PacketHeader& hello,
+                           const std::byte* source) {
+  using Kind = HelloLimits::Kind;
+  const std::size_t index = index_by_id_[hello.source.cluster.value()][hello.source.proxy.value()];
+  const bool at_home = Ipv4Address::load(source) == remotes_[index].remote.address;
+  const Kind elsewhere = at_home ? Kind::kFromPeersAddress : Kind::kFromElsewhere;
+  return hello_limits_.allow(now, sub.is_named_by(hello) ? Kind::kNamesUs : elsewhere);
+}
+
+void Stack::take_packet(Instant now, const Origin& from, const std::byte* source, ByteView payload,
+                        Received& received) {
   std::size_t header_bytes = 0;
   if (!parse_packet_header(payload, &received.header, &header_bytes)) {
     refuse_packet(payload);
@@ -180,6 +197,11 @@ void Stack::take_packet(Instant now, const Origin& from, ByteView payload, Recei
   }
   ++stats_.packets_received;
   const ByteView rest = payload.subspan(header_bytes);
+  if (received.header.type == PacketType::kHello && s->hashes_hello(rest.size()) &&
+      !may_read_hello(now, *s, received.header, source)) {
+    ++stats_.hellos_unread;
+    return;
+  }
   const PacketFate fate = s->on_packet(now, received.header, rest, unseen_, from);
   if (s->take_moved()) [[unlikely]]
     follow(*s);

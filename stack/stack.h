@@ -21,6 +21,7 @@
 #include "base/prng.h"
 #include "base/time.h"
 #include "stack/agenda.h"
+#include "stack/hello_limits.h"
 #include "stack/icmp_sender.h"
 #include "stack/interface.h"
 #include "stack/ip_receiver.h"
@@ -50,6 +51,7 @@ struct StackStats {
   std::uint64_t refused_no_secret = 0;     // hellos of senders without a secret
   std::uint64_t refused_other_secret = 0;  // and with another
   std::uint64_t refused_sealed = 0;        // with one, and we have none
+  std::uint64_t hellos_unread = 0;         // more came than are read (SE-11)
   std::uint64_t forged_packets = 0;        // of our connections' epochs, but not sealed with their keys
   std::uint64_t replayed_packets = 0;
   // IPv4
@@ -229,7 +231,11 @@ class Stack {
   void take(Instant now, LinkId link, const UnreachableReport& report, Received& received);
   void take(Instant now, LinkId link, const Undeliverable& packet, Received& received);
   void take(Instant now, LinkId link, const Misdirected& packet, Received& received);
-  void take_packet(Instant now, const Origin& from, ByteView payload, Received& received);
+  // `source`: the sender's address, as IP headers have it.
+  void take_packet(Instant now, const Origin& from, const std::byte* source, ByteView payload,
+                   Received& received);
+  [[gnu::noinline]] bool may_read_hello(Instant now, const SubConnection& sub, const PacketHeader& hello,
+                                        const std::byte* source);
   [[gnu::noinline]] void follow(const SubConnection& moved);
   void refuse_packet(ByteView payload);
   void count_refusal(Refusal why);
@@ -254,6 +260,7 @@ class Stack {
   // By cluster, up to the last one that has a remote; and then by proxy.
   std::vector<std::vector<SubConnection*>> by_cluster_;
   std::vector<std::array<SubConnection*, kMaxProxiesPerCluster>> by_id_;
+  std::vector<std::array<std::uint32_t, kMaxProxiesPerCluster>> index_by_id_;  // in sub_connections_
   std::vector<std::size_t> next_by_link_;  // whose turn it is to transmit, of all remotes
   Instant turn_began_;
   Duration unseen_;
@@ -261,6 +268,7 @@ class Stack {
   IpSender sender_;
   bool queueds_turn_ = false;  // the sender's queue and the sub-connections take turns, frame by frame
   IcmpSender icmp_;
+  HelloLimits hello_limits_;
   StackStats stats_;                // of what the stack itself counts
   std::vector<AddressMove> moves_;  // not taken yet; of a peer one at most
   std::uint8_t other_version_ = 0;

@@ -151,6 +151,13 @@ class SubConnection {
   // `from`: needed only where the peer may move.
   PacketFate on_packet(Instant now, const PacketHeader& header, ByteView rest, Duration unseen = Duration(),
                        const Origin& from = {});
+  // Such a hello costs a keyed hash before it is believed (SE-2). `bytes`: behind its header.
+  bool hashes_hello(std::size_t bytes) const {
+    return seal_ != nullptr && state_ != State::kFenced && state_ != State::kClosed &&
+           Handshake::is_sealed_hello(bytes);
+  }
+  // Its sender knows an epoch of ours.
+  bool is_named_by(const PacketHeader& hello) const { return handshake_.names_us(hello); }
   // True once after the peer's address has changed: it is peer_address() now.
   bool take_moved() {
     if (!moved_) return false;

@@ -61,6 +61,7 @@ namespace braid::proxy {
   X(refused_no_secret, "hellos of peers without a secret, and this node has one")                   \
   X(refused_other_secret, "hellos of peers with another secret, or changed on the way")             \
   X(refused_sealed, "hellos of peers with a secret, and this node has none")                        \
+  X(hellos_unread, "hellos dropped unread: more came than this proxy looks at")                     \
   X(forged_packets, "packets of a connection that were not sealed with its keys")                   \
   X(replayed_packets, "sealed packets that came before")                                            \
   X(address_moves, "peers that were followed to another address, after they had answered there")    \

@@ -25,6 +25,7 @@ void publish_packets(const stack::Stack& stack, ProxyCounters& counters) {
   counters.refused_no_secret.set(s.refused_no_secret);
   counters.refused_other_secret.set(s.refused_other_secret);
   counters.refused_sealed.set(s.refused_sealed);
+  counters.hellos_unread.set(s.hellos_unread);
   counters.forged_packets.set(s.forged_packets);
   counters.replayed_packets.set(s.replayed_packets);
   counters.unknown_epoch.set(s.unknown_epoch);

@@ -150,7 +150,8 @@ class Flood(CommandTest):
             for to_open_port in (True, False):
                 seconds, sent, sizes, counters = self.run_among(packets, to_open_port, ITERATIONS)
                 took[to_open_port].append(seconds)
-                refused = {name: counters.get(name, 0) for name in ("unknown_epoch", "refused_other_secret", "malformed", "receive_drops")}
+                refused = {name: counters.get(name, 0) for name in ("unknown_epoch", "refused_other_secret", "hellos_unread", "malformed",
+                                                                    "receive_drops")}
                 print(f"seed {SEED}: {'open' if to_open_port else 'closed'} port: {seconds:.2f} s, {sent} packets, {refused}, "
                       f"{sizes[:1]} to {sizes[-1:]} KiB", file=sys.stderr)
                 self.assertGreater(sent, 1000)

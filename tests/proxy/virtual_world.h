@@ -37,6 +37,8 @@ struct VirtualWorldOptions {
   // of one. And what its node says about other machines.
   std::vector<unsigned> machine = {};
   bool sealed = false;  // packets are
+  std::uint32_t mtu_bytes = 1500;
+  std::uint32_t arrivals = 4096;  // that an NI's queue keeps while its proxy does something else
   std::vector<MachinesConfig> machines = {};
 };
 
@@ -61,6 +63,7 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
       machine.stations.push_back(k);
     }
     machine.nis = options_.nis;
+    machine.transport.mtu_bytes = options_.mtu_bytes;
     machine.transport.all_pairs = options_.all_pairs;
     machine.transport.connect =
         options_.at_first_use ? settings::Connect::kAtFirstUse : settings::Connect::kAtStart;
@@ -106,7 +109,7 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
     int work = 0;
     for (unsigned c = 0; c < nodes_.size(); ++c) {
       for (unsigned p = 0; p < nodes_[c]->proxies(); ++p)
-        if (!stalled.contains({c, p})) work += nodes_[c]->worker(p).do_work(now);
+        if (!stalled.contains({c, p})) work += work_of({c, p});
       work += nodes_[c]->do_control(now);
     }
     return work;
@@ -117,6 +120,17 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   // As run(), but everybody looks 25 times less often: for long waits with little to do.
   void wait(Duration time) {
     for (const Instant end = now + time; now < end;) turn(options_.turn * 25);
+  }
+
+  // A frame of somebody else arrives at the NI. False: the proxy's queue is full.
+  bool arrive(const ProxyAddress& to, ByteView frame) {
+    const auto nic = nics_.find({to, 0});
+    if (nic == nics_.end()) return false;
+    const sim::FrameRef copy{pool_.take(), static_cast<std::uint32_t>(frame.size())};
+    std::copy(frame.begin(), frame.end(), pool_.data(copy.buffer));
+    if (nic->second->arrive(copy)) return true;
+    pool_.give(copy.buffer);
+    return false;
   }
 
   // Nothing passes from one proxy to another until it is mended.
@@ -149,11 +163,13 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   // A proxy calls it in the middle of its turn, with every frame that it has just taken. It may stall that
   // proxy and let time pass: then the proxy continues, later, where it stopped.
   std::function<void(const ProxyAddress&, ByteView)> mid_turn;
+  // And with every frame that it sends.
+  std::function<void(const ProxyAddress&, ByteView)> sent;
+  // How long the turn has kept the proxy busy that it has just had; it has the next one after that. None: a proxy has a
+  // turn whenever the world has.
+  std::function<Duration(const ProxyAddress&)> busy;
 
  private:
-  static constexpr std::uint32_t kFrameBytes = 1514;
-  static constexpr std::uint32_t kArrivals = 4096;  // that an NI's queue keeps while its proxy is stalled
-
   // A frame on its way.
   struct Flight {
     sim::FrameRef frame;
@@ -167,6 +183,7 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
     links.layout = sim::LinksConfig::Layout::kOfNi;
     links.clusters = static_cast<unsigned>(options.proxies.size());
     links.nis = options.nis;
+    links.link.mtu_bytes = options.mtu_bytes;
     links.link.bits_per_second =
         options.bits_per_second == 0 ? 1'000'000'000'000'000 : options.bits_per_second;
     links.link.propagation = options.latency;
@@ -180,9 +197,18 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
         if (c != proxy.cluster) f(ProxyAddress{c, p});
   }
 
+  int work_of(const ProxyAddress& proxy) {
+    Worker& worker = nodes_[proxy.cluster]->worker(proxy.proxy);
+    if (!busy) return worker.do_work(now);
+    Instant& until = busy_until_[proxy];
+    if (until > now) return 0;
+    const int work = worker.do_work(now);
+    until = std::max(until, now - options_.turn) + busy(proxy);
+    return work;
+  }
   std::unique_ptr<NicQueue> make_nic(const ProxyAddress& place, unsigned ni) {
     const sim::VirtualNicOptions options{
-        .cluster = place.cluster, .proxy = place.proxy, .ni = ni, .rx_frames = kArrivals};
+        .cluster = place.cluster, .proxy = place.proxy, .ni = ni, .rx_frames = options_.arrivals};
     sim::VirtualNic::Wire& wire = *this;
     auto nic = std::make_unique<sim::VirtualNic>(wire, pool_, options);
     nics_[{place, ni}] = nic.get();
@@ -198,8 +224,10 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
       if (mid_turn) mid_turn({at.cluster(), at.proxy()}, frame);
   }
   void transmit(const sim::VirtualNic& from, std::span<const sim::FrameRef> frames) override {
-    for (const sim::FrameRef& frame : frames)
+    for (const sim::FrameRef& frame : frames) {
+      if (sent) sent({from.cluster(), from.proxy()}, {pool_.data(frame.buffer), frame.length});
       if (!send({from.cluster(), from.proxy()}, from.ni(), frame)) pool_.give(frame.buffer);
+    }
   }
   // False: it is lost.
   bool send(const ProxyAddress& from, unsigned ni, sim::FrameRef frame) {
@@ -232,7 +260,8 @@ class VirtualWorld final : private sim::VirtualNic::Wire {
   bool in_turn_ = false;
   VirtualWorldOptions options_;
   std::vector<std::uint16_t> proxies_;
-  sim::FramePool pool_{kFrameBytes};
+  std::map<ProxyAddress, Instant> busy_until_;
+  sim::FramePool pool_{options_.mtu_bytes + static_cast<std::uint32_t>(kEthernetHeaderBytes)};
   sim::Links links_{links_config(options_), [] { return 1u; }};
   sim::EventQueue<Flight> flights_;
   std::map<std::pair<ProxyAddress, unsigned>, sim::VirtualNic*> nics_;  // by NI

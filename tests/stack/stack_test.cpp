@@ -14,6 +14,7 @@
 #include "base/prng.h"
 #include "stack/wire/ipv4.h"
 #include "stack/wire/udp.h"
+#include "tests/stack/forged_hellos.h"
 #include "two_stacks.h"
 
 namespace braid::stack {
@@ -144,6 +145,42 @@ TEST(Stack, ForgedAndReplayedPacketsAreCounted) {  // SE-5, SE-6
   EXPECT_EQ(b.stack->receive(wire.now, kWire, frame).what, What::kNothing);
   EXPECT_EQ(b.stack->stats().replayed_packets, 1u);
   EXPECT_EQ(b.stack->stats().forged_packets, 1u);
+}
+
+TEST(Stack, HellosOfEachKindAreReadUpToABound) {  // SE-11
+  Wire wire;
+  add_sealed_pair(wire);
+  wire.run_for(1_s);
+  Stack& us = *wire.stacks[0]->stack;
+  ForgedHellos forged({ClusterId(1), ProxyId(0)}, {ClusterId(0), ProxyId(0)}, mac_of(0), {ip_of(0), 7700});
+  const auto read_of = [&](int count, Ipv4Address from, std::uint64_t names) {
+    const std::uint64_t before = us.stats().refused_other_secret;
+    for (int i = 0; i < count; ++i)
+      (void)us.receive(wire.now, kWire, forged.frame(from, 0xe000u + static_cast<unsigned>(i), names));
+    return us.stats().refused_other_secret - before;
+  };
+  const Ipv4Address elsewhere(10, 0, 0, 77);
+  const std::uint64_t our_epoch = us.sub_connections()[0]->epoch();
+  EXPECT_EQ(read_of(1000, elsewhere, 0), 256u);
+  EXPECT_EQ(read_of(1000, ip_of(1), 0), 256u) << "those from elsewhere do not count here";
+  EXPECT_EQ(read_of(1000, elsewhere, our_epoch), 256u) << "nor here";
+  EXPECT_EQ(read_of(1000, ip_of(1), our_epoch), 0u);
+  EXPECT_EQ(read_of(1000, elsewhere, our_epoch + 1), 0u) << "it only seems to know us";
+  EXPECT_EQ(us.stats().hellos_unread, 5000u - 3 * 256u);
+  wire.run_for(10_ms);
+  EXPECT_EQ(read_of(1000, elsewhere, 0), 40u);
+  EXPECT_EQ(read_of(1000, ip_of(1), 0), 40u);
+  EXPECT_EQ(read_of(1000, ip_of(1), our_epoch), 40u);
+}
+
+// A stack without a secret has no bound, since it hashes nothing.
+TEST(Stack, HellosThatCostNoHashAreNotCounted) {  // SE-11
+  Wire wire;
+  Stack& plain = *wire.add(stack_config(0, 2)).stack;
+  ForgedHellos forged({ClusterId(1), ProxyId(0)}, {ClusterId(0), ProxyId(0)}, mac_of(0), {ip_of(0), 7700});
+  for (int i = 0; i < 1000; ++i) (void)plain.receive(wire.now, kWire, forged.frame(ip_of(1), 1, 0));
+  EXPECT_EQ(plain.stats().refused_sealed, 1000u);
+  EXPECT_EQ(plain.stats().hellos_unread, 0u);
 }
 
 // The address of one of two stacks is another one for the network than it knows itself, as behind a NAT.

@@ -53,13 +53,17 @@ Result<ActiveProxies> active_proxies(const std::string& service, std::optional<u
   return ActiveProxies{answer->set_proxies.active, answer->set_proxies.all};
 }
 
+// Of all proxies; 0 also where the node keeps its counters to itself.
+std::uint64_t sum_of(const std::string& service, const char* counter) {
+  const Result<std::vector<std::uint64_t>> counts = counter_by_proxy(service, counter);
+  return counts ? std::accumulate(counts->begin(), counts->end(), std::uint64_t{0}) : 0;
+}
+
 // "12 AES-256-GCM, 3 plain"; empty: there were none, or the node keeps its counters to itself.
 std::string handshakes_of(const std::string& service) {
   std::string text;
   for (const char* const name : {"handshakes_aes_gcm", "handshakes_chacha20", "handshakes_plain"}) {
-    const Result<std::vector<std::uint64_t>> counts = counter_by_proxy(service, name);
-    if (!counts) return "";
-    const std::uint64_t all = std::accumulate(counts->begin(), counts->end(), std::uint64_t{0});
+    const std::uint64_t all = sum_of(service, name);
     if (all > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", all, proxy::protection_of(name));
   }
   return text;
@@ -83,6 +87,8 @@ int show_proxies(const Arguments& arguments) {
   if (arguments.set > 0) return 0;
   if (const std::string handshakes = handshakes_of(arguments.node.address("proxies")); !handshakes.empty())
     print(fmt::format("handshakes: {}\n", handshakes));
+  if (const std::uint64_t unread = sum_of(arguments.node.address("proxies"), "hellos_unread"); unread > 0)
+    print(fmt::format("{} hellos were dropped unread: somebody sends more than proxies read\n", unread));
   const Result<std::vector<ProtocolTotals>> protocols = protocol_totals(arguments.node.address("proxies"));
   if (!protocols) return 0;
   print(fmt::format("{:<22}  {:>12}  {:>12}  {:>9}  {:>9}\n", "protocol", "sent", "received", "refused",
