@@ -33,7 +33,6 @@ Stack::Stack(const StackConfig& config, Instant now)
     clusters = std::max(clusters, std::size_t{remote.id.cluster.value()} + 1);
   by_cluster_.resize(clusters);
   by_id_.resize(clusters);
-  index_by_id_.resize(clusters);
   Prng prng(config.seed);
   // An epoch is never 0, which says "unknown".
   for (const RemoteStack& remote : config.remotes) add_remote(remote, prng.next() | 1, now);
@@ -47,9 +46,7 @@ void Stack::add_remote(const RemoteStack& remote, std::uint64_t epoch, Instant n
                                                              now, agenda_.entry(sub_connections_.size())));
   SubConnection* const s = sub_connections_.back().get();
   by_cluster_[remote.id.cluster.value()].push_back(s);
-  by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = s;
-  index_by_id_[remote.id.cluster.value()][remote.id.proxy.value()] =
-      static_cast<std::uint32_t>(remotes_.size());
+  by_id_[remote.id.cluster.value()][remote.id.proxy.value()] = {s, remotes_.size()};
   remotes_.add(remote);
   let_move(remote, *s);
   if (remote.absent)
@@ -74,7 +71,7 @@ bool Stack::set_remote(std::size_t index, const RemoteStack& remote) {
 
 SubConnection* Stack::find(StackId id) {
   if (id.cluster.value() >= by_id_.size() || id.proxy.value() >= kMaxProxiesPerCluster) return nullptr;
-  return by_id_[id.cluster.value()][id.proxy.value()];
+  return by_id_[id.cluster.value()][id.proxy.value()].sub_connection;
 }
 
 // ---------------------------------------------------------------- arrivals
@@ -177,7 +174,7 @@ void Stack::count_refusal(Refusal why) {
 bool Stack::may_read_hello(Instant now, const SubConnection& sub, const PacketHeader& hello,
                            const std::byte* source) {
   using Kind = HelloLimits::Kind;
-  const std::size_t index = index_by_id_[hello.source.cluster.value()][hello.source.proxy.value()];
+  const std::size_t index = by_id_[hello.source.cluster.value()][hello.source.proxy.value()].index;
   const bool at_home = Ipv4Address::load(source) == remotes_[index].remote.address;
   const Kind elsewhere = at_home ? Kind::kFromPeersAddress : Kind::kFromElsewhere;
   return hello_limits_.allow(now, sub.is_named_by(hello) ? Kind::kNamesUs : elsewhere);

@@ -259,8 +259,11 @@ class Stack {
   Remotes remotes_;                       // beside sub_connections_
   // By cluster, up to the last one that has a remote; and then by proxy.
   std::vector<std::vector<SubConnection*>> by_cluster_;
-  std::vector<std::array<SubConnection*, kMaxProxiesPerCluster>> by_id_;
-  std::vector<std::array<std::uint32_t, kMaxProxiesPerCluster>> index_by_id_;  // in sub_connections_
+  struct Known {
+    SubConnection* sub_connection = nullptr;
+    std::size_t index = 0;  // of its remote
+  };
+  std::vector<std::array<Known, kMaxProxiesPerCluster>> by_id_;
   std::vector<std::size_t> next_by_link_;  // whose turn it is to transmit, of all remotes
   Instant turn_began_;
   Duration unseen_;

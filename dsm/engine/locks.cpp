@@ -281,7 +281,7 @@ bool Locks::takes_lease(Local& l) {
 
 // LK-8: the nodes kept locking.
 bool Locks::takes_round(const Local& l, LockId lock) const {
-  const bool more = (l.rounds < most_rounds(l) && (l.rounds < usual_rounds() || has_time(l))) ||
+  const bool more = l.rounds < usual_rounds() || (has_time(l) && l.rounds < most_rounds(l)) ||
                     mutant(Mutant::kEndlessLease);
   const bool useful = l.uses - l.round_began >= kUsefulLease || (l.missed && user_will_go_on(l, lock));
   return l.lease == Lease::kRunning && more && useful && may_probe(l);

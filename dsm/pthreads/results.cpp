@@ -72,6 +72,11 @@ int scan_folder(Entry*** entries, Scan scan) {
   return errno = ENOMEM, -1;
 }
 
+void free_names(char** names, std::size_t before, std::size_t count) {
+  for (std::size_t i = 0; names != nullptr && i < count; ++i) WRAPPED(free)(names[before + i]);
+  WRAPPED(free)(names);
+}
+
 // The names that were found, behind those that `to` has if they are to be added. `search` is glob() or glob64(), of a list of its own.
 template <class List, class Search>
 int find_names(int flags, List* to, Search search) {
@@ -97,8 +102,7 @@ int find_names(int flags, List* to, Search search) {
     ::globfree(reinterpret_cast<glob_t*>(&found));
   }
   if (!complete) {
-    for (std::size_t i = had; names != nullptr && i < had + count; ++i) WRAPPED(free)(names[before + i]);
-    WRAPPED(free)(names);
+    free_names(names, before + had, count);
     return GLOB_NOSPACE;
   }
   if (adds) WRAPPED(free)(to->gl_pathv);
@@ -111,11 +115,6 @@ int find_names(int flags, List* to, Search search) {
   to->gl_offs = before;
   to->gl_flags = found.gl_flags;
   return result;
-}
-
-void free_names(char** names, std::size_t before, std::size_t count) {
-  for (std::size_t i = 0; names != nullptr && i < count; ++i) WRAPPED(free)(names[before + i]);
-  WRAPPED(free)(names);
 }
 
 // An address, or nullptr, behind the bytes at `at`, which it moves.
