@@ -16,6 +16,7 @@
 #include "settings/cost_model.h"
 #include "sim/stage_costs.h"
 #include "tests/proxy/virtual_world.h"
+#include "tests/proxy/wide_connection.h"
 #include "tests/stack/forged_hellos.h"
 
 namespace braid::proxy::test {
@@ -45,7 +46,7 @@ const settings::CostModel& modern() {
   return model;
 }
 
-// What forged hellos say of their sender.
+// The sender that a forged hello claims to have.
 enum class Forgery : std::uint8_t {
   kManyAddresses,  // each has another address, and another epoch
   kPeersAddress,   // all have the peer's address
@@ -202,16 +203,7 @@ class FloodedWorld {
 // A connection on which cluster 0 sends steadily to cluster 1.
 class Stream {
  public:
-  explicit Stream(VirtualWorld& world) : world_(world) {
-    ClientOptions large;
-    large.receive_bytes = 16u << 20;
-    large.send_bytes = 4u << 20;
-    a_ = world.client(0, large);
-    b_ = world.client(1, large);
-    ConnectionOptions options;
-    options.window_bytes = 8u << 20;
-    pair_ = connect(a_->endpoint(0), ClusterId(1), b_->endpoint(0), PortId(9), options);
-  }
+  explicit Stream(VirtualWorld& world) : world_(world), connection_(world) {}
   // Bytes per second that arrive, of `offered`.
   double rate(double offered, Duration time) {
     std::uint64_t bytes = 0;
@@ -220,10 +212,10 @@ class Stream {
     while (world_.now - begin < time) {
       const double due = offered * (world_.now - begin).s();
       while (sent + static_cast<double>(message_.size()) <= due &&
-             pair_.out->try_send(message_) == SendStatus::kSent)
+             connection_.pair.out->try_send(message_) == SendStatus::kSent)
         sent += static_cast<double>(message_.size());
-      a_->endpoint(0).poll(ignore());
-      b_->endpoint(0).poll([&](Connection&, ByteView m) { bytes += m.size(); }, 4096);
+      connection_.a->endpoint(0).poll(ignore());
+      connection_.b->endpoint(0).poll([&](Connection&, ByteView m) { bytes += m.size(); }, 4096);
     }
     return static_cast<double>(bytes) / time.s();
   }
@@ -231,8 +223,7 @@ class Stream {
  private:
   VirtualWorld& world_;
   const std::vector<std::byte> message_ = std::vector<std::byte>(8192);
-  std::unique_ptr<Client> a_, b_;
-  Pair pair_;
+  WideConnection connection_;
 };
 
 struct Case {

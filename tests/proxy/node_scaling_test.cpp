@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tests/proxy/virtual_world.h"
+#include "tests/proxy/wide_connection.h"
 
 namespace braid::proxy::test {
 namespace {
@@ -22,19 +23,9 @@ VirtualWorldOptions machine(std::uint16_t proxies) {
 }
 
 struct Stream {
-  explicit Stream(std::uint16_t proxies) : world(machine(proxies)) {
-    ClientOptions large;
-    large.receive_bytes = 16u << 20;
-    large.send_bytes = 4u << 20;
-    a = world.client(0, large);
-    b = world.client(1, large);
-    ConnectionOptions options;
-    options.window_bytes = 8u << 20;
-    pair = connect(a->endpoint(0), ClusterId(1), b->endpoint(0), PortId(9), options);
-  }
+  explicit Stream(std::uint16_t proxies) : world(machine(proxies)), connection(world) {}
   VirtualWorld world;
-  std::unique_ptr<Client> a, b;
-  Pair pair;
+  WideConnection connection;
 };
 
 // Bytes of payload per second of a stream of messages of 8 KiB.
@@ -44,10 +35,10 @@ double goodput(std::uint16_t proxies) {
   std::uint64_t bytes = 0;
   const auto run = [&](Duration time) {
     for (const Instant end = s.world.now + time; s.world.now < end;) {
-      while (s.pair.out->try_send(message) == SendStatus::kSent) {
+      while (s.connection.pair.out->try_send(message) == SendStatus::kSent) {
       }
-      s.a->endpoint(0).poll(ignore());
-      s.b->endpoint(0).poll([&](Connection&, ByteView m) { bytes += m.size(); }, 4096);
+      s.connection.a->endpoint(0).poll(ignore());
+      s.connection.b->endpoint(0).poll([&](Connection&, ByteView m) { bytes += m.size(); }, 4096);
     }
   };
   run(2_ms);  // until it flows evenly
@@ -65,13 +56,13 @@ double time_of_one(std::uint16_t proxies, std::size_t bytes) {
   Instant came;
   // The receiver must be polled while the sender waits, and there is one thread: the world does it.
   s.world.each_turn = [&] {
-    s.b->endpoint(0).poll([&](Connection&, ByteView m) {
+    s.connection.b->endpoint(0).poll([&](Connection&, ByteView m) {
       EXPECT_EQ(m.size(), bytes);
       came = s.world.now;
     });
   };
-  EXPECT_EQ(s.pair.out->send(message, 10_s), SendStatus::kSent);
-  s.a->endpoint(0).flush();
+  EXPECT_EQ(s.connection.pair.out->send(message, 10_s), SendStatus::kSent);
+  s.connection.a->endpoint(0).flush();
   for (const Instant end = s.world.now + 1_s; s.world.now < end && came == Instant();) s.world.turn();
   s.world.each_turn = {};
   EXPECT_NE(came, Instant());
