@@ -7,7 +7,7 @@
 //   from the peer's address       the peer, or somebody who sends with its address
 //   from elsewhere                a peer behind a NAT, one that has moved, anybody
 //
-// What comes above a bound is dropped unread; hellos are repeated (SC-1). Pure; owned by the stack. It remembers nothing of senders.
+// Hellos above a bound are dropped unread; their senders repeat them (SC-1). Nothing is kept of a sender. Pure; owned by the stack.
 #pragma once
 
 #include <algorithm>

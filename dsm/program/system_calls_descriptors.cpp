@@ -173,7 +173,8 @@ int wait_for_events(epoll_event* events, int count, Call&& call) {
 
 constexpr std::size_t kMostValueBytes = 256;
 
-// What a call has returned that brings a value, or an address, with its size; or what use(to, bytes) does where the descriptor is open.
+// `result` is that of a call that fills in `value` and its size. If the descriptor is open in another cluster use(to, bytes) makes the
+// same call there, and its value is copied here.
 template <class Use>
 int brought_value(const char* call, int fd, int result, void* value, socklen_t* bytes, Use use) {
   if (!may_be_elsewhere(result, fd) || value == nullptr || bytes == nullptr) return result;

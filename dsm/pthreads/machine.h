@@ -83,7 +83,7 @@ inline constexpr unsigned kNodes = kMaxComputeNodes;
 
 // --- Memory that all clusters share
 
-// What the program says of a thread's, and asks for again; it has no effect.
+// A thread's scheduling policy and priority, as the program has set them. They have no effect.
 struct Priority {
   int policy;  // 0: SCHED_OTHER
   int value;
@@ -167,7 +167,7 @@ Shared& shared();
 
 // The lowest bytes of a stack, beside those that a program asks for: an access there is reported.
 inline constexpr std::size_t kGuardBytes = 64u << 10;
-// What a thread gets that asks for nothing. Only what it touches takes memory, but all of it takes addresses of the heap.
+// The stack of a thread whose attributes give no size. It takes memory only as it is used, and addresses of the heap as a whole.
 inline constexpr std::size_t kStackBytes = 1u << 20;
 
 bool says_detached(const pthread_attr_t* attributes);

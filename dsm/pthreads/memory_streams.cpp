@@ -82,7 +82,8 @@ int close_bytes(void* cookie) {
 
 // --- A stream with functions
 
-// What its functions are called with. A stream whose address another cluster's has is closed without them.
+// The argument of the stream's functions. A stream at an address that a stream of another cluster has is muted, and closed: its
+// functions are not called.
 struct Cookie {
   void* cookie;
   cookie_io_functions_t functions;

@@ -103,7 +103,7 @@ void destroy(Node* node, void (*free_key)(void*)) {
 
 // --- Tables
 
-// What the C library's has, too. An element is used if it has a key.
+// The layout of hsearch_data. An element without a key is free.
 struct Table {
   ENTRY* elements;
   unsigned size;

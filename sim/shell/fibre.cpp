@@ -26,7 +26,7 @@ namespace braid::sim {
 
 namespace {
 
-// What braid_switch_stack() takes from a stack that it switches to, and the address that it returns to.
+// The top of a suspended stack, as braid_switch_stack() leaves it: registers, and its return address.
 struct Suspended {
   std::uint32_t mxcsr = 0;
   std::uint16_t x87_control = 0;

@@ -34,7 +34,7 @@ class Fibre {
   static constexpr std::size_t kStackBytes = 8u << 20;
 
  private:
-  // What a fibre that is suspended passes to the resumed one.
+  // Passed from the fibre that suspends itself to the one that resumes.
   struct Switch;
 
   Fibre() = default;
