@@ -1,9 +1,10 @@
 // Condition variables. One is the condition of the machine at its address. Those that are not in shared memory, and all of a
-// program that calls one that gives up (pthread_cond_timedwait()), have their state in memory under a guard.
+// program that calls one that gives up (pthread_cond_timedwait(), pthread_cancel()), have their state in memory under a guard.
 #include <errno.h>
 
 #include "dsm/program/failure.h"
 #include "dsm/program/object_ids.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
@@ -28,7 +29,7 @@ Condition& of(pthread_cond_t* condition) {
 }
 
 bool is_condition(const pthread_cond_t* condition) {
-  return !uses_timed_waits() && can_name_object(condition);
+  return !uses_timed_waits() && !uses_cancellation() && can_name_object(condition);
 }
 
 void wait_directly(const pthread_cond_t* condition, pthread_mutex_t* mutex) {
@@ -45,7 +46,9 @@ void wait_directly(const pthread_cond_t* condition, pthread_mutex_t* mutex) {
   take_after_wait(mutex, count);
 }
 
-int wait_in_memory(Condition& condition, pthread_mutex_t* mutex, const timespec* deadline, clockid_t clock) {
+// ECANCELED: the caller can be cancelled, and is; it has the mutex.
+int wait_in_memory(Condition& condition, pthread_mutex_t* mutex, const timespec* deadline, clockid_t clock,
+                   bool can_end) {
   int result = 0;
   unsigned count = 0;
   {
@@ -53,7 +56,12 @@ int wait_in_memory(Condition& condition, pthread_mutex_t* mutex, const timespec*
     ++condition.waiting;
     const std::uint64_t began = condition.signals;
     release_for_wait(mutex, &count);
+    if (can_end) tell_wait(condition_guard_of(&condition), wait_of(&condition));
     while (condition.permits == 0 || condition.signals == began) {
+      if (can_end && is_cancelled()) {
+        result = ECANCELED;
+        break;
+      }
       if (deadline == nullptr) {
         guard.wait(wait_of(&condition), "pthread_cond_wait()",
                    object_at(WaitedFor::Kind::kCondition, &condition));
@@ -88,11 +96,11 @@ int signal(pthread_cond_t* object, bool all) {
   return 0;
 }
 
-int wait_before(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec& deadline,
-                clockid_t clock) {
+int wait_before(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec& deadline, clockid_t clock,
+                bool can_end) {
   if (!is_deadline(deadline, clock)) return EINVAL;
   if (is_errorcheck_and_not_held(mutex)) return EPERM;
-  return wait_in_memory(of(condition), mutex, &deadline, clock);
+  return wait_in_memory(of(condition), mutex, &deadline, clock, can_end);
 }
 
 }  // namespace
@@ -117,11 +125,15 @@ int WRAPPED(pthread_cond_destroy)(pthread_cond_t*) {
 }
 
 int WRAPPED(pthread_cond_wait)(pthread_cond_t* condition, pthread_mutex_t* mutex) {
-  return on_private([=] {
+  test_cancellation();
+  const bool can_end = can_be_cancelled();
+  const int result = on_private([=] {
     if (is_errorcheck_and_not_held(mutex)) return EPERM;
     if (is_condition(condition)) return wait_directly(condition, mutex), 0;
-    return wait_in_memory(of(condition), mutex, nullptr, 0);
+    return wait_in_memory(of(condition), mutex, nullptr, 0, can_end);
   });
+  if (result == ECANCELED) end_cancelled();
+  return result;
 }
 
 // For timed.cpp.
@@ -129,7 +141,11 @@ int braid_pthreads_cond_clockwait(pthread_cond_t* condition, pthread_mutex_t* mu
                                   const timespec* until) {
   if (!is_for_limits(clock)) return EINVAL;
   const timespec deadline = *until;
-  return on_private([=] { return wait_before(condition, mutex, deadline, clock); });
+  test_cancellation();
+  const bool can_end = can_be_cancelled();
+  const int result = on_private([=] { return wait_before(condition, mutex, deadline, clock, can_end); });
+  if (result == ECANCELED) end_cancelled();
+  return result;
 }
 int braid_pthreads_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until) {
   return braid_pthreads_cond_clockwait(condition, mutex, of(condition).clock, until);

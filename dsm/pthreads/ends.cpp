@@ -11,8 +11,17 @@
 #include <new>
 
 #include "dsm/program/failure.h"
+#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
+
+// <pthread.h> declares them for C.
+extern "C" {
+int __sigsetjmp_cancel(__cancel_jmp_buf_tag* to, int with_mask) __asm__("__sigsetjmp")  // NOLINT
+    __attribute__((returns_twice));
+void __pthread_register_cancel(__pthread_unwind_buf_t* cleanup);    // NOLINT
+void __pthread_unregister_cancel(__pthread_unwind_buf_t* cleanup);  // NOLINT
+}
 
 namespace braid::dsm::pthreads {
 
@@ -25,7 +34,8 @@ struct Destructor {
 };
 
 struct End {
-  jmp_buf* beginning = nullptr;               // of run_until_exit(); nullptr: a thread of the system
+  jmp_buf* beginning = nullptr;  // of run_until_exit(); nullptr: a thread of the system
+  bool is_main = false;
   __pthread_unwind_buf_t* cleanup = nullptr;  // the innermost cleanup handler of C code
   Destructor* destructors = nullptr;          // the latest first
   _Unwind_Exception exception{};
@@ -59,6 +69,20 @@ bool run_until_exit(void (*function)(void*), void* argument) {
   if (::_setjmp(beginning) != 0) return false;
   end.beginning = &beginning;
   function(argument);
+  return true;
+}
+
+bool run_main_until_exit(void (*function)(void*), void* argument) {
+  if (!thread_host::starts_threads()) {
+    end.is_main = true;
+    return run_until_exit(function, argument);
+  }
+  // The outermost of the cleanup handlers that the C library calls.
+  __pthread_unwind_buf_t beginning;
+  if (__sigsetjmp_cancel(beginning.__cancel_jmp_buf, 0) != 0) return false;
+  __pthread_register_cancel(&beginning);
+  function(argument);
+  __pthread_unregister_cancel(&beginning);
   return true;
 }
 
@@ -98,7 +122,7 @@ void WRAPPED(__pthread_unregister_cancel)(__pthread_unwind_buf_t* cleanup) {
 }
 
 int WRAPPED(__cxa_thread_atexit)(void (*destructor)(void*), void* object, void* library) {
-  if (end.beginning == nullptr)
+  if (end.beginning == nullptr || end.is_main)
     return on_private([=] { return abi::__cxa_thread_atexit(destructor, object, library); });
   end.destructors = on_private([=] { return new Destructor{destructor, object, end.destructors}; });
   return 0;

@@ -13,6 +13,7 @@
 //   streams.cpp      streams of stdio that threads have opened, and those of simulated programs; with it output.cpp
 //   memory.cpp       malloc() and what allocates by it, operator new
 //   atomics.cpp      atomic operations, and what volatile accesses call (compiler_plugin.cpp, of the programs)
+//   cancellation.cpp pthread_cancel(); of programs that call it, cancels.cpp
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
 //   signal_waits.cpp sigwait() and so on; of programs for simulation only
@@ -159,6 +160,16 @@ struct alignas(4096) Shared {
   std::uint32_t stream_count;
   NamedSemaphore* named_semaphores;
   hsearch_data search_table;  // of hsearch(): the program's threads keep order
+  // kThreadsLock; of pthread_cancel() (cancellation.h). By thread: what wakes it, by a lock of the machine (0: nothing was told) and
+  // a condition. By cluster: compute nodes whose threads are to leave calls of the system.
+  struct AwaitedByThread {
+    std::uint32_t lock;
+    std::uint32_t condition;
+  };
+  alignas(4096) std::array<AwaitedByThread, kMaxThreads> awaited;
+  std::array<std::bitset<kNodes>, kMaxClusters> interrupted;
+  // Threads read it without the lock, all the time; seldom written, so in pages of its own.
+  alignas(4096) std::array<bool, kMaxThreads> cancelled;
 };
 // Made by the first call.
 Shared& shared();
@@ -191,6 +202,9 @@ struct Self {
   std::uint32_t failed_tries = 0;  // of calls that do not wait, in sequence
   bool has_failed = false;  // the latest one, and since then it has not called another, or waited for a lock
   unsigned more_held = 0;
+  bool ends = false;  // its cleanup handlers or destructors run: it is not cancelled any more
+  bool cancel_disabled = false;
+  bool cancel_at_once = false;
 };
 // It needs no destructor: a thread's last calls come after those of its thread-local variables.
 inline constinit thread_local Self own __attribute__((tls_model("initial-exec"))){};
@@ -326,8 +340,10 @@ bool serves_signals();
 // Then: the thread whose call the signal has interrupted, and for which the handler runs.
 Thread* interrupted_thread();
 
-// --- The end of a thread that is not one of the system (ends.cpp)
+// --- The end of main() by pthread_exit(), and that of a thread that is not one of the system (ends.cpp)
 
+// Calls function(argument), on the system's stack; false: pthread_exit() ended what it has called.
+bool run_main_until_exit(void (*function)(void*), void* argument);
 // Calls function(argument); false: exit_thread() ended it.
 bool run_until_exit(void (*function)(void*), void* argument);
 // On the thread's stack in shared memory: pthread_exit().

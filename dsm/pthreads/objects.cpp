@@ -9,6 +9,7 @@
 #include <cstddef>
 
 #include "dsm/program/failure.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
@@ -83,6 +84,7 @@ struct Wait {
   Patience patience = Patience::kForEver;
   timespec deadline{};
   clockid_t clock = CLOCK_REALTIME;
+  bool can_end = false;  // by ECANCELED
 };
 constexpr Wait kNoWait{.patience = Patience::kNone};
 
@@ -91,12 +93,14 @@ bool has_bad_deadline(const Wait& wait) {
   return wait.patience == Patience::kUntil && !is_deadline(wait.deadline, wait.clock);
 }
 
-// Waits until ready(), which changes the state; returns 0, ETIMEDOUT or `busy`.
+// Waits until ready(), which changes the state; returns 0, ETIMEDOUT, ECANCELED or `busy`.
 template <class Object, class Ready>
 int wait_or_give_up(const char* call, Object& object, const Wait& wait, int busy, Ready&& ready) {
   Guard guard(guard_of(&object));
   while (!ready()) {
     if (wait.patience == Patience::kNone) return busy;
+    if (wait.can_end) tell_wait(guard_of(&object), wait_of(&object));
+    if (wait.can_end && is_cancelled()) return ECANCELED;
     if (wait.patience == Patience::kUntil) {
       if (const int error_number = guard.sleep_before(wait.deadline, wait.clock); error_number != 0)
         return error_number;
@@ -157,12 +161,17 @@ int write_lock(pthread_rwlock_t* lock, const Wait& wait) {
   });
 }
 
-int wait_for(sem_t* semaphore, const Wait& wait) {
+int wait_for(sem_t* semaphore, Wait wait) {
   if (has_bad_deadline(wait)) return errno = EINVAL, -1;
+  if (wait.patience != Patience::kNone) {
+    test_cancellation();
+    wait.can_end = can_be_cancelled();
+  }
   const int error_number = on_private([=] {
     auto& s = *reinterpret_cast<Semaphore*>(semaphore);
     return wait_until("sem_wait()", s, wait, EAGAIN, [&] { return s.value > 0 && s.value-- > 0; });
   });
+  if (error_number == ECANCELED) end_cancelled();
   return error_number == 0 ? 0 : (errno = error_number, -1);
 }
 

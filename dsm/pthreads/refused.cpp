@@ -60,7 +60,6 @@ void check_notification(const char* call, const sigevent* event, const char* cur
 
 extern "C" {
 
-REFUSED(pthread_cancel, (pthread_t), "let the thread look at a flag, and end itself")
 REFUSED(pthread_sigqueue, (pthread_t, int, const union sigval), kOneProcess)
 REFUSED(pthread_getcpuclockid, (pthread_t, clockid_t*),
         "use clock_gettime(CLOCK_THREAD_CPUTIME_ID), of the calling thread")

@@ -21,6 +21,7 @@
 #include "base/timespec.h"
 #include "dsm/program/host.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
@@ -96,17 +97,30 @@ int sleep_until(clockid_t clock, const timespec& deadline) {
   return 0;
 }
 
+// Who could be cancelled meanwhile looks again and again.
+void sleep_virtual(Duration time) {
+  constexpr Duration kLook = 1_ms;
+  if (!can_be_cancelled()) return on_private([=] { thread_host::sleep(time); });
+  const Duration end = now(CLOCK_MONOTONIC) + time;
+  for (Duration left = time; left > Duration(); left = end - now(CLOCK_MONOTONIC)) {
+    on_private([=] { thread_host::sleep(std::min(left, kLook)); });
+    test_cancellation();
+  }
+}
+
 void sleep_simulated(Duration time) {
   look();
-  if (time > Duration()) on_private([=] { thread_host::sleep(time); });
+  if (time > Duration()) sleep_virtual(time);
   look();
 }
 
 // 0, or -1 with errno, and what is left.
 int sleep_for(Duration time, Duration* rest) {
-  if (thread_host::starts_threads()) return sleep_live(time, rest);
-  sleep_simulated(time);
-  return 0;
+  return at_point([=] {
+    if (thread_host::starts_threads()) return sleep_live(time, rest);
+    sleep_simulated(time);
+    return 0;
+  });
 }
 
 bool is_time_of_day(clockid_t clock) {
@@ -146,13 +160,18 @@ int WRAPPED(clock_nanosleep)(clockid_t clock, int flags, const timespec* time, t
   const bool is_absolute = (flags & TIMER_ABSTIME) != 0;
   if (!braid::dsm::thread_host::starts_threads()) {
     if (clock == CLOCK_THREAD_CPUTIME_ID || ::clock_getres(clock, nullptr) != 0) return EINVAL;
-    sleep_simulated(braid::to_duration(*time) - (is_absolute ? now(clock) : Duration()));
-    return 0;
+    return at_point([=] {
+      sleep_simulated(braid::to_duration(*time) - (is_absolute ? now(clock) : Duration()));
+      return 0;
+    });
   }
-  if (!is_time_of_day(clock)) return ::clock_nanosleep(clock, flags, time, rest);
-  if (is_absolute) return sleep_until(clock, *time);
   const int before = errno;
-  const int result = WRAPPED(nanosleep)(time, rest);
+  const int result = at_point([=] {
+    if (is_time_of_day(clock) && !is_absolute) return WRAPPED(nanosleep)(time, rest);
+    const int error_number =
+        is_time_of_day(clock) ? sleep_until(clock, *time) : ::clock_nanosleep(clock, flags, time, rest);
+    return error_number == 0 ? 0 : (errno = error_number, -1);
+  });
   const int error_number = result == 0 ? 0 : errno;
   errno = before;
   return error_number;

@@ -29,6 +29,7 @@
 #include <mutex>
 #include <new>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/system_error.h"
@@ -39,6 +40,7 @@
 #include "dsm/program/host.h"
 #include "dsm/program/system_calls.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/streams.h"
@@ -59,7 +61,8 @@ constexpr std::size_t kMainStackBytes = (8u << 20) + kGuardBytes;
 
 bool is_started = false;
 bool is_coming = false;
-thread_host::Machine machine;  // since the start, as
+std::uintptr_t main_left_at = 0;  // where its stack was when it has called pthread_exit()
+thread_host::Machine machine;     // since the start, as
 pid_t process = 0;
 
 EarlyHeap& early_heap() {
@@ -150,6 +153,7 @@ void run_thread(void* argument) {
 }
 
 std::uint64_t run_destructors(void*) {
+  own.ends = true;
   run_variable_destructors();
   run_key_destructors();
   notify_at_end();
@@ -184,6 +188,7 @@ void end_thread(void* argument) {
     Guard guard(kThreadsLock);
     thread.done = true;
     ended = thread;
+    if (uses_cancellation()) guard.wake(kThreadEnds);  // of those that join it
     if (node_waits) leave_node(guard, ended, thread);
   }
   if (!ended.detached) calling_node_of("pthread").semaphore_post(index_of(thread));
@@ -228,14 +233,17 @@ void run_thread_of_node(Thread& thread) {
 bool start_jobs(unsigned cluster) {
   Shared& all = shared();
   std::vector<Thread*> threads;
+  std::bitset<kNodes> interrupted;
   {
     const Guard guard(kThreadsLock);
     for (unsigned i = 0; i < all.job_count[cluster]; ++i)
       threads.push_back(&all.threads[all.jobs[cluster][i]]);
     all.job_count[cluster] = 0;
+    if (uses_cancellation()) interrupted = std::exchange(all.interrupted[cluster], {});
   }
   for (Thread* const thread : threads) start_thread_here(*thread);
-  return !threads.empty();
+  interrupt_cancelled(interrupted);
+  return !threads.empty() || interrupted.any();
 }
 
 bool is_ending() {
@@ -498,6 +506,7 @@ Thread* create(Request request) {
     fresh.used = true;
     if (!choose_place(all, fresh, request.cluster)) fail_for_full_machine(request);
     *thread = fresh;
+    forget_cancellation(*thread);
     ++all.live;
     if (!thread_host::starts_threads())
       all.jobs[thread->cluster][thread->local] = static_cast<std::uint16_t>(index_of(*thread));
@@ -532,16 +541,32 @@ bool is_alive(pthread_t name) {
   return thread->used && !thread->done;
 }
 
-int join(pthread_t name, void** result, bool waits) {
+// Until it has ended, or the caller is cancelled: false.
+bool await_end(Guard& guard, const Thread& thread) {
+  tell_wait(kThreadsLock, kThreadEnds);
+  while (!thread.done) {
+    if (is_cancelled()) return false;
+    guard.wait(kThreadEnds, "pthread_join()", {WaitedFor::Kind::kThreadEnd, index_of(thread)});
+  }
+  return true;
+}
+
+// ECANCELED: the caller is, which `can_end` allows.
+int join(pthread_t name, void** result, bool waits, bool can_end) {
   Thread* const thread = thread_of(name);
   if (thread == nullptr) return ESRCH;
   if (thread == current_thread()) return EDEADLK;
   {
-    const Guard guard(kThreadsLock);
+    Guard guard(kThreadsLock);
     if (!thread->used) return error_of_unused(*thread);
     if (thread->detached || thread->joined) return EINVAL;
+    if (can_end && is_cancelled()) return ECANCELED;
     if (!waits && !thread->done) return EBUSY;
     thread->joined = true;
+    if (can_end && thread != shared().threads.data() && !await_end(guard, *thread)) {
+      thread->joined = false;
+      return ECANCELED;
+    }
   }
   if (!started()) fail_alone("pthread_join()");
   if (thread != shared().threads.data())
@@ -554,10 +579,10 @@ int join(pthread_t name, void** result, bool waits) {
   return 0;
 }
 
-int join_before(pthread_t name, void** result, const timespec& deadline, clockid_t clock) {
+int join_before(pthread_t name, void** result, const timespec& deadline, clockid_t clock, bool can_end) {
   constexpr Duration kLook = 500_us;
   for (;; thread_host::sleep(kLook)) {
-    const int error_number = join(name, result, false);
+    const int error_number = join(name, result, false, can_end);
     if (error_number != EBUSY) return error_number;
     if (!is_deadline(deadline, clock)) return EINVAL;
     if (has_come_to(clock, deadline)) return ETIMEDOUT;
@@ -646,10 +671,28 @@ struct Arguments {
   int argc;
   char** argv;
   char** environment;
+  void* stack;
+  int status;
 };
 std::uint64_t run_main(void* argument) {
   const Arguments a = *static_cast<const Arguments*>(argument);
   return static_cast<std::uint64_t>(static_cast<std::int64_t>(__real_main(a.argc, a.argv, a.environment)));
+}
+void run_main_on_its_stack(void* argument) {
+  auto& a = *static_cast<Arguments*>(argument);
+  a.status = static_cast<int>(run_on_shared_stack(run_main, argument, a.stack, kMainStackBytes));
+}
+
+std::uint64_t run_destructors_of_main(void*) {
+  run_key_destructors();
+  return 0;
+}
+// After its cleanup handlers. What main() had on its stack stays, for threads that were told of it.
+[[noreturn]] void end_main(void* stack) {
+  use_shared_stack({});
+  const std::size_t below = (main_left_at - reinterpret_cast<std::uintptr_t>(stack) - 4096) / 4096 * 4096;
+  run_on_shared_stack(run_destructors_of_main, nullptr, stack, below);
+  exit_main_when_alone();
 }
 
 void* take_early(std::size_t bytes) {
@@ -726,7 +769,7 @@ void call_at(unsigned home, const char* call, void* (*function)(void*), void* ar
     ::sigfillset(&request.blocked);
     const Thread* const thread = create(request);
     void* result = nullptr;
-    (void)join(reinterpret_cast<pthread_t>(thread), &result, true);
+    (void)join(reinterpret_cast<pthread_t>(thread), &result, true, false);
   });
 }
 
@@ -773,9 +816,10 @@ extern "C" {
 
 int WRAPPED(main)(int argc, char** argv, char** environment) {
   void* const stack = take_early(kMainStackBytes);
-  Arguments arguments{argc, argv, environment};
+  Arguments arguments{argc, argv, environment, stack, 0};
   main_begins();
-  return static_cast<int>(run_on_shared_stack(run_main, &arguments, stack, kMainStackBytes));
+  if (!run_main_until_exit(run_main_on_its_stack, &arguments)) end_main(stack);
+  return arguments.status;
 }
 
 int WRAPPED(pthread_create)(pthread_t* name, const pthread_attr_t* attributes, void* (*function)(void*),
@@ -788,14 +832,17 @@ int WRAPPED(pthread_create)(pthread_t* name, const pthread_attr_t* attributes, v
 
 int WRAPPED(pthread_join)(pthread_t name, void** result) {
   void* value = nullptr;
-  const int error_number = on_private([name, to = &value] { return join(name, to, true); });
+  test_cancellation();
+  const bool can_end = can_be_cancelled();
+  const int error_number = on_private([=, to = &value] { return join(name, to, true, can_end); });
+  if (error_number == ECANCELED) end_cancelled();
   if (error_number == 0 && result != nullptr) *result = value;
   return error_number;
 }
 int WRAPPED(pthread_tryjoin_np)(pthread_t name, void** result) {
   void* value = nullptr;
   const int error_number =
-      on_private([name, to = &value] { return is_alive(name) ? EBUSY : join(name, to, false); });
+      on_private([name, to = &value] { return is_alive(name) ? EBUSY : join(name, to, false, false); });
   if (error_number == 0 && result != nullptr) *result = value;
   return error_number;
 }
@@ -804,8 +851,11 @@ int WRAPPED(pthread_clockjoin_np)(pthread_t name, void** result, clockid_t clock
   if (until == nullptr) return WRAPPED(pthread_join)(name, result);
   if (!is_for_limits(clock)) return EINVAL;
   void* value = nullptr;
+  test_cancellation();
+  const bool can_end = can_be_cancelled();
   const int error_number = on_private(
-      [name, to = &value, deadline = *until, clock] { return join_before(name, to, deadline, clock); });
+      [=, to = &value, deadline = *until] { return join_before(name, to, deadline, clock, can_end); });
+  if (error_number == ECANCELED) end_cancelled();
   if (error_number == 0 && result != nullptr) *result = value;
   return error_number;
 }
@@ -840,12 +890,11 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
       refuse("pthread_exit() in a handler of a signal that has interrupted a call that waits",
              "let the handler write a variable or post a semaphore, and the thread end itself");
     });
-  if (thread == nullptr) {
-    run_key_destructors();
-    on_private([] { exit_main_when_alone(); });
-    ::abort();
-  }
-  thread->result = result;
+  own.ends = true;
+  if (thread == nullptr)
+    main_left_at = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+  else
+    thread->result = result;
   if (!thread_host::starts_threads()) exit_thread();
   ::pthread_exit(nullptr);
 }

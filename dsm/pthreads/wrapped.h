@@ -39,8 +39,9 @@ void* WRAPPED(realloc)(void* memory, std::size_t bytes);
 void WRAPPED(free)(void* memory);
 }
 
-// What files that are linked only if the program calls it (tries.cpp, timed.cpp, new.cpp) call.
+// What files that are linked only if the program calls it (tries.cpp, timed.cpp, cancels.cpp, new.cpp) call.
 extern "C" {
+int braid_pthreads_cancel(pthread_t name);
 int braid_pthreads_mutex_trylock(pthread_mutex_t* mutex);
 int braid_pthreads_mutex_clocklock(pthread_mutex_t* mutex, clockid_t clock, const timespec* until);
 int braid_pthreads_cond_timedwait(pthread_cond_t* condition, pthread_mutex_t* mutex, const timespec* until);

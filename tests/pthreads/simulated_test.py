@@ -259,6 +259,14 @@ class Simulated(unittest.TestCase):
         done = self.run_threads(thread, main, machine=(2, 1), before=before, expect=70)
         self.assertRegex(done.stderr, r"chdir\(\) in f at a.c:\d+ needs a thread of cluster 0, and the cluster has room for no more")
 
+    def test_threads_are_cancelled_at_their_next_cancellation_point(self):
+        self.assertEqual(self.compare(FOLDER / "cancels.c", "main", machines=((1, 11), (2, 5), (5, 2))),
+                         "cancels: 0 wrong\nmain() was cancelled, 0 wrong\n")
+
+    def test_threads_of_cxx_are_cancelled(self):
+        self.assertEqual(self.compare(FOLDER / "cancels_cxx.cpp", machines=((1, 4), (2, 2))),
+                         "cancels of C++: 0 wrong\nmain() has ended, 0 wrong\n")
+
     def test_what_cannot_be_done_is_named(self):
         for thread, main, status, text in (
                 ("sem_wait(&s);", "for (int i = 0; i < 4; ++i) pthread_create(&t[i], 0, f, 0);", 70,
@@ -267,8 +275,9 @@ class Simulated(unittest.TestCase):
                  r"and std::thread::hardware_concurrency\(\) grow with them: one less"),
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_join(*t, 0);", 1,
                  r"all compute nodes wait, and nothing is in progress"),
-                ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_cancel(*t);", 70,
-                 r"pthread_cancel\(\) in main at a\.c:\d+ is not available with --pthreads"),
+                ("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, 0);",
+                 "pthread_create(t, 0, f, 0); pthread_cancel(*t); pthread_join(*t, 0);", 70,
+                 r"pthread_setcanceltype\(PTHREAD_CANCEL_ASYNCHRONOUS\) in f at a\.c:\d+ is not available with --pthreads"),
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_kill(*t, 10);", 70,
                  r"pthread_kill\(\) in simulation, of a signal that is not blocked, in main at a\.c:\d+ is not available with --pthreads: .*; let the thread look at a flag"),
                 ("pthread_join(pthread_self(), 0); pthread_mutex_unlock(&mutex);",

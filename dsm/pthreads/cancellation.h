@@ -1,0 +1,58 @@
+// Cancellation of threads: pthread_cancel(). A request is a flag in memory that all clusters share, and what was written before
+// it is seen when it is. A thread looks at it in the calls that POSIX names cancellation points, and ends there as by pthread_exit().
+//
+//   the thread waits for an object     it has written down which condition of the machine wakes it: that is signalled, and it looks again
+//   it waits in the system, live       a signal that does nothing interrupts the call, again until the thread has left it; in
+//                                      another cluster the thread sends it that starts threads there
+//   it sleeps or waits in simulation   it looks every millisecond of virtual time
+//   it computes                        it goes on until its next cancellation point
+//
+// A program that does not call pthread_cancel() does none of this.
+#pragma once
+
+#include <errno.h>
+
+#include "dsm/pthreads/machine.h"
+
+namespace braid::dsm::pthreads {
+
+// The program calls pthread_cancel() (cancels.cpp is linked).
+bool uses_cancellation();
+// Whether a request may end the calling thread now. On the program's stack, where a call begins: what is called on the private one is
+// told, and gives up by ECANCELED.
+bool can_be_cancelled();
+// Somebody has cancelled the calling thread, as far as its cluster knows. It can be cancelled.
+bool is_cancelled();
+// The same, when nothing that the thread has done before tells its cluster.
+bool finds_itself_cancelled();
+// The thread that was cancelled ends, by its cleanup handlers. On the program's stack.
+[[noreturn]] void end_cancelled();
+// pthread_testcancel().
+void test_cancellation();
+
+// What the calling thread waits for next: `condition` with `lock`, which it has. Then it looks whether it is cancelled, each time before
+// it waits.
+void tell_wait(unsigned lock, unsigned condition);
+
+// Of the thread's record, with kThreadsLock.
+void forget_cancellation(const Thread& thread);
+// In its cluster, in a live run: those that were cancelled while they wait in the system leave the call.
+void interrupt_cancelled(const std::bitset<kNodes>& nodes);
+
+// A call that waits in the system: between these two a request interrupts it. The first ends a thread that is cancelled already. Of
+// threads that can be.
+void begin_point();
+void end_point();
+
+// Carries out a cancellation point: call() returns -1 with EINTR where it was interrupted.
+template <class Call>
+auto at_point(Call&& call) {
+  if (!can_be_cancelled()) return call();
+  begin_point();
+  const auto result = call();
+  end_point();
+  if (result == -1 && errno == EINTR && is_cancelled()) end_cancelled();
+  return result;
+}
+
+}  // namespace braid::dsm::pthreads
