@@ -24,7 +24,7 @@ endif()
 function(braid_join_pthreads name)
   cmake_parse_arguments(arg "" "" "WRAPPED;WHOLE;LIBRARIES" ${ARGN})
   # By dsm/program: these serve the program's libraries, too.
-  set(defined "sigaction|signal|chdir|__fread_chk|fopen|fopen64|fputs|fread|fread_unlocked|__fread_unlocked_chk|fwrite_unlocked|fputs_unlocked|setvbuf|setbuf|fwrite|getcwd|popen|puts|clock_gettime|clock_nanosleep|gettimeofday|nanosleep|poll|scandir|scandir64|sched_getaffinity|sched_setaffinity|select|sigsuspend|sigtimedwait|sigwait|sigwaitinfo|system|time|timer_create")
+  set(defined "sigaction|signal|chdir|__fread_chk|fopen|fopen64|fputs|fread|fread_unlocked|__fread_unlocked_chk|fwrite_unlocked|fputs_unlocked|setvbuf|setbuf|fwrite|getcwd|popen|puts|clock_gettime|clock_nanosleep|gettimeofday|nanosleep|poll|scandir|scandir64|sched_getaffinity|sched_setaffinity|select|sigsuspend|sigtimedwait|sigwait|sigwaitinfo|system|time|timer_create|name|read|__read_chk|pread|pread64|__pread_chk|__pread64_chk|readv|preadv|preadv64|write|pwrite|pwrite64|writev|pwritev|pwritev64|recv|__recv_chk|recvfrom|__recvfrom_chk|recvmsg|recvmmsg|send|sendto|sendmsg|sendmmsg|accept|accept4|connect|ppoll|__poll_chk|__ppoll_chk|pselect|epoll_wait|epoll_pwait|creat|creat64|__open_2|__open64_2|__openat_2|__openat64_2|close|fsync|fdatasync|wait|waitpid|wait3|wait4|waitid|msgsnd|msgrcv|open|open64|openat|openat64|fcntl|fcntl64")
   # By dsm/live, for all that a bound compute node creates.
   if(braid_dsm IN_LIST arg_LIBRARIES)
     string(APPEND defined "|pthread_create")
@@ -81,7 +81,7 @@ function(braid_join_pthreads name)
   list(APPEND files ${BRAID_BACKTRACE})
   add_custom_command(OUTPUT ${object}
     COMMAND ${CMAKE_AR} x --output ${folder} ${BRAID_SUPCXX} cp-demangle.o
-    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -o ${object}.whole
+    COMMAND ${CMAKE_LINKER} -r --force-group-allocation -T ${PROJECT_SOURCE_DIR}/cmake/runtime_text.ld -o ${object}.whole
       --whole-archive ${whole} --no-whole-archive ${folder}/cp-demangle.o
       --start-group ${files} --end-group
     # What is unique in a process (static variables of templates) stays global, under names of its own.
@@ -92,7 +92,7 @@ function(braid_join_pthreads name)
       ${object}.whole ${object}
     COMMAND ${CMAKE_COMMAND} -E rm ${object}.whole
     COMMAND sh -c "if ${CMAKE_NM} ${object} | grep ' [TW] __real_'; then echo 'defined by the runtime itself, and renamed' >&2; exit 1; fi"
-    DEPENDS ${arg_WHOLE} ${archives} ${renames}
+    DEPENDS ${arg_WHOLE} ${archives} ${renames} ${PROJECT_SOURCE_DIR}/cmake/runtime_text.ld
     COMMENT "Joining the runtime of pthread programs: ${name}" VERBATIM)
   set(${name}_object ${object} PARENT_SCOPE)
   set(${name}_wraps "${wraps}" PARENT_SCOPE)

@@ -5,12 +5,11 @@
 //   it waits in the system, live       a signal that does nothing interrupts the call, again until the thread has left it; in
 //                                      another cluster the thread sends it that starts threads there
 //   it sleeps or waits in simulation   it looks every millisecond of virtual time
-//   it computes                        it goes on until its next cancellation point
+//   it computes                        it goes on until its next cancellation point; or, live, if it is to end at once
+//                                      (PTHREAD_CANCEL_ASYNCHRONOUS), the signal's handler sends it there
 //
 // A program that does not call pthread_cancel() does none of this.
 #pragma once
-
-#include <errno.h>
 
 #include "dsm/pthreads/machine.h"
 
@@ -27,6 +26,10 @@ bool is_cancelled();
 bool finds_itself_cancelled();
 // The thread that was cancelled ends, by its cleanup handlers. On the program's stack.
 [[noreturn]] void end_cancelled();
+// The same if it is to end at once, wherever it is (PTHREAD_CANCEL_ASYNCHRONOUS).
+void end_if_at_once();
+// From now on it is not cancelled: it ends.
+void begin_to_end();
 // pthread_testcancel().
 void test_cancellation();
 
@@ -44,14 +47,23 @@ void interrupt_cancelled(const std::bitset<kNodes>& nodes);
 void begin_point();
 void end_point();
 
-// Carries out a cancellation point: call() returns -1 with EINTR where it was interrupted.
+// The same where another thread makes the call, in another cluster, for the calling one, which is at such a point. `helper` is created for
+// it, with kThreadsLock; begin_point_for() is called by it. False: the caller is cancelled, and nothing is done; otherwise end_point_for().
+void tell_helper(const Thread& caller, const Thread& helper);
+bool begin_point_for(const Thread& caller);
+void end_point_for(const Thread& caller);
+// Meanwhile the calling thread's own wait is another. False: it is at no such point.
+bool pause_point();
+void resume_point();
+
+// Carries out a cancellation point: call() returns -1 where it was interrupted, or was not made.
 template <class Call>
 auto at_point(Call&& call) {
   if (!can_be_cancelled()) return call();
   begin_point();
   const auto result = call();
   end_point();
-  if (result == -1 && errno == EINTR && is_cancelled()) end_cancelled();
+  if (result == -1 && is_cancelled()) end_cancelled();
   return result;
 }
 

@@ -14,9 +14,10 @@
 //   memory.cpp       malloc() and what allocates by it, operator new
 //   atomics.cpp      atomic operations, and what volatile accesses call (compiler_plugin.cpp, of the programs)
 //   cancellation.cpp pthread_cancel(); of programs that call it, cancels.cpp
+//   points.cpp       calls of the system that are cancellation points
 //   cxx.cpp          std::thread, std::condition_variable
 //   signals.cpp      handlers of signals
-//   signal_waits.cpp sigwait() and so on; of programs for simulation only
+//   signal_waits.cpp sigwait() and so on
 //   descriptors.cpp  descriptors of other clusters
 //   folders.cpp      the working folder
 //   processors.cpp   how many there are, and on which a thread runs
@@ -161,10 +162,12 @@ struct alignas(4096) Shared {
   NamedSemaphore* named_semaphores;
   hsearch_data search_table;  // of hsearch(): the program's threads keep order
   // kThreadsLock; of pthread_cancel() (cancellation.h). By thread: what wakes it, by a lock of the machine (0: nothing was told) and
-  // a condition. By cluster: compute nodes whose threads are to leave calls of the system.
+  // a condition; and who makes a call of the system for it in another cluster. By cluster: compute nodes whose threads are to leave such
+  // calls.
   struct AwaitedByThread {
     std::uint32_t lock;
     std::uint32_t condition;
+    const Thread* helper;
   };
   alignas(4096) std::array<AwaitedByThread, kMaxThreads> awaited;
   std::array<std::bitset<kNodes>, kMaxClusters> interrupted;
@@ -202,7 +205,8 @@ struct Self {
   std::uint32_t failed_tries = 0;  // of calls that do not wait, in sequence
   bool has_failed = false;  // the latest one, and since then it has not called another, or waited for a lock
   unsigned more_held = 0;
-  bool ends = false;  // its cleanup handlers or destructors run: it is not cancelled any more
+  bool ends = false;     // its cleanup handlers or destructors run: it is not cancelled any more
+  bool in_call = false;  // of the system, which a request interrupts
   bool cancel_disabled = false;
   bool cancel_at_once = false;
 };

@@ -1,4 +1,4 @@
-// Waiting for signals, in programs for simulation: all compute nodes of a cluster share a thread of the system there, which must not wait while
+// Waiting for signals. In simulation all compute nodes of a cluster share a thread of the system there, which must not wait while
 // others could go on. So a thread looks again and again, in virtual time. A signal that another thread sends is there as soon as that
 // one's kill() has returned, so runs stay exact.
 #include <errno.h>
@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "dsm/program/program_signals.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/clocks.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
@@ -18,6 +19,10 @@
 namespace braid::dsm::pthreads {
 
 namespace {
+
+bool waits_in_system() {
+  return !started() || thread_host::starts_threads();
+}
 
 constexpr Duration kFirstPause = 10_us;
 constexpr Duration kLongestPause = 1_ms;  // how late a signal is seen at most
@@ -33,6 +38,7 @@ bool wait_until(IsOver is_over, std::optional<Duration> limit = {}) {
     if (limit && waited >= *limit) return errno = EAGAIN, false;
     const Duration part = limit ? std::min(pause, *limit - waited) : pause;
     on_private([=] { thread_host::sleep(part); });
+    test_cancellation();
   }
   return true;
 }
@@ -105,7 +111,8 @@ using namespace braid::dsm::pthreads;  // NOLINT
 extern "C" {
 
 int WRAPPED(sigtimedwait)(const sigset_t* signals, siginfo_t* info, const timespec* timeout) {
-  if (!started()) return ::sigtimedwait(signals, info, timeout);
+  if (waits_in_system()) return at_point([&] { return ::sigtimedwait(signals, info, timeout); });
+  test_cancellation();
   if (timeout == nullptr) return take(signals, info, {});
   if (timeout->tv_nsec < 0 || timeout->tv_nsec >= braid::Duration::s(1).ns()) return errno = EINVAL, -1;
   return take(signals, info, braid::to_duration(*timeout));
@@ -119,12 +126,14 @@ int WRAPPED(sigwait)(const sigset_t* signals, int* number) {
 }
 
 int WRAPPED(sigsuspend)(const sigset_t* mask) {
-  if (!started()) return ::sigsuspend(mask);
+  if (waits_in_system()) return at_point([&] { return ::sigsuspend(mask); });
+  test_cancellation();
   const sigset_t given = braid::dsm::without_fault_signals(*mask);
   return wait_until([&] { return one_would_come(given); }) ? ::sigsuspend(&given) : -1;
 }
 int WRAPPED(pause)() {
-  if (!started()) return ::pause();
+  if (waits_in_system()) return at_point([] { return ::pause(); });
+  test_cancellation();
   wait_until([] { return false; });
   return -1;
 }

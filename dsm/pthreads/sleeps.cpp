@@ -200,13 +200,13 @@ void WRAPPED(thrd_yield)() {
 
 // Of no descriptors they are sleeps.
 int WRAPPED(poll)(pollfd* descriptors, nfds_t count, int timeout_ms) {
-  if (count > 0 || timeout_ms <= 0) return ::poll(descriptors, count, timeout_ms);
+  if (count > 0 || timeout_ms <= 0) return at_point([&] { return ::poll(descriptors, count, timeout_ms); });
   Duration left;
   return sleep_for(Duration::ms(timeout_ms), &left);
 }
 int WRAPPED(select)(int count, fd_set* reads, fd_set* writes, fd_set* exceptions, timeval* timeout) {
   if (count > 0 || timeout == nullptr || timeout->tv_sec < 0 || timeout->tv_usec < 0)
-    return ::select(count, reads, writes, exceptions, timeout);
+    return at_point([&] { return ::select(count, reads, writes, exceptions, timeout); });
   Duration left;
   const int result = sleep_for(Duration::s(timeout->tv_sec) + Duration::us(timeout->tv_usec), &left);
   const timespec rest = braid::to_timespec(left);

@@ -16,6 +16,7 @@
 #include "dsm/program/host.h"
 #include "dsm/program/shared_arguments.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -337,6 +338,7 @@ int WRAPPED(fclose)(FILE* stream) {
 }
 // In these two the C library waits for the status of a process, into a variable of its own: not on a stack in shared memory.
 int WRAPPED(system)(const char* command) {
+  test_cancellation();
   return on_private([=] { return ::system(command); });
 }
 int WRAPPED(pclose)(FILE* stream) {

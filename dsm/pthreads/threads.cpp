@@ -153,7 +153,7 @@ void run_thread(void* argument) {
 }
 
 std::uint64_t run_destructors(void*) {
-  own.ends = true;
+  begin_to_end();
   run_variable_destructors();
   run_key_destructors();
   notify_at_end();
@@ -416,6 +416,7 @@ struct Request {
   std::size_t stack_bytes = 0;         // 0: as those of all threads say; without the guard, as there
   unsigned cluster = kAnyCluster;
   const char* call = "pthread_create()";  // for messages
+  const Thread* caller = nullptr;         // of which it makes a call that pthread_cancel() interrupts
 };
 
 Request read_request(const pthread_attr_t* attributes, void* (*function)(void*), void* argument) {
@@ -507,6 +508,7 @@ Thread* create(Request request) {
     if (!choose_place(all, fresh, request.cluster)) fail_for_full_machine(request);
     *thread = fresh;
     forget_cancellation(*thread);
+    if (request.caller != nullptr) tell_helper(*request.caller, *thread);
     ++all.live;
     if (!thread_host::starts_threads())
       all.jobs[thread->cluster][thread->local] = static_cast<std::uint16_t>(index_of(*thread));
@@ -603,6 +605,34 @@ int detach(pthread_t name) {
   const Guard guard(kThreadsLock);
   thread->used = false;
   return 0;
+}
+
+// --- Calls in another cluster
+
+void make_thread_call(unsigned home, const char* call, void* (*function)(void*), void* argument,
+                      const Thread* caller) {
+  on_private([=] {
+    Request request{
+        .function = function, .argument = argument, .cluster = home, .call = call, .caller = caller};
+    ::sigfillset(&request.blocked);
+    const Thread* const thread = create(request);
+    void* result = nullptr;
+    (void)join(reinterpret_cast<pthread_t>(thread), &result, true, false);
+  });
+}
+
+// On the program's stack.
+struct CallForAnother {
+  void* (*function)(void*);
+  void* argument;
+  const Thread* caller;
+};
+void* call_for_another(void* argument) {
+  const CallForAnother call = *static_cast<const CallForAnother*>(argument);
+  if (!begin_point_for(*call.caller)) return nullptr;
+  void* const result = call.function(call.argument);
+  end_point_for(*call.caller);
+  return result;
 }
 
 // --- pthread_kill()
@@ -764,13 +794,12 @@ bool uses_timed_waits() {
 }
 
 void call_at(unsigned home, const char* call, void* (*function)(void*), void* argument) {
-  on_private([=] {
-    Request request{.function = function, .argument = argument, .cluster = home, .call = call};
-    ::sigfillset(&request.blocked);
-    const Thread* const thread = create(request);
-    void* result = nullptr;
-    (void)join(reinterpret_cast<pthread_t>(thread), &result, true, false);
-  });
+  if (pause_point()) {
+    CallForAnother made{function, argument, current_thread()};
+    make_thread_call(home, call, call_for_another, &made, made.caller);
+    return resume_point();
+  }
+  make_thread_call(home, call, function, argument, nullptr);
 }
 
 Shared& shared() {
@@ -890,7 +919,7 @@ int WRAPPED(pthread_equal)(pthread_t a, pthread_t b) {
       refuse("pthread_exit() in a handler of a signal that has interrupted a call that waits",
              "let the handler write a variable or post a semaphore, and the thread end itself");
     });
-  own.ends = true;
+  begin_to_end();
   if (thread == nullptr)
     main_left_at = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
   else

@@ -93,6 +93,14 @@ class Pthreads(unittest.TestCase):
                 done = live(3, "./cancels", "main", folder=self.folder, options=options)
                 self.assertEqual(without_prefix(done.stdout), expected, done.stderr)
 
+    def test_threads_are_cancelled_in_calls_of_the_system(self):
+        self.assertEqual(self.compare("cancel_calls"), "cancelled calls: 0 wrong\n")
+
+    def test_threads_are_cancelled_at_once(self):
+        self.assertEqual(self.compare("cancels_at_once", clusters=(1, 3)), "cancels at once: 0 wrong\n")
+        done = live(2, "./cancels_at_once", folder=self.folder, options=("--protection", "mprotect", "--compute", "1"))
+        self.assertEqual(done.stdout, "[c0] cancels at once: 0 wrong\n", done.stderr)
+
     def test_threads_of_cxx_are_cancelled(self):
         self.assertEqual(self.compare("cancels_cxx"), "cancels of C++: 0 wrong\nmain() has ended, 0 wrong\n")
 
@@ -536,8 +544,7 @@ int main(void) {
         self.assertEqual(live(2, "./a", folder=self.folder).stdout, "[c0] 42\n")
 
     def test_refused_calls_are_named_with_their_place(self):
-        for call, why in (("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, 0); pthread_cancel(name)", "a thread ends at cancellation points alone"),
-                          ("pthread_sigqueue(name, SIGUSR1, (union sigval){0})", "a signal reaches one process"),
+        for call, why in (("pthread_sigqueue(name, SIGUSR1, (union sigval){0})", "a signal reaches one process"),
                           ("fork()", "stacks and globals are shared memory, which no child has"),
                           ("timer_create(CLOCK_MONOTONIC, &by_thread, &timer)", "the C library calls the function in a thread of its own, .*SIGEV_SIGNAL"),
                           ("mq_notify(0, &by_thread)", "the C library calls the function in a thread of its own, .*SIGEV_SIGNAL"),
@@ -546,7 +553,7 @@ int main(void) {
                 done = self.run_thread("if (!timer_create(CLOCK_MONOTONIC, 0, &timer)) " + call + ";", expect=70,
                                        before="#include <aio.h>\n#include <mqueue.h>\n#include <time.h>\nstatic timer_t timer;"
                                               " static struct sigevent by_thread = {.sigev_notify = SIGEV_THREAD};")
-                self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\((\)( with SIGEV_THREAD)?|PTHREAD_CANCEL_ASYNCHRONOUS\)) in f at a.c:\d+ is not available with "
+                self.assertRegex(done.stderr, rf"braid: {call.split('(')[0]}\(\)( with SIGEV_THREAD)? in f at a.c:\d+ is not available with "
                                               rf"--pthreads: {why}")
         (self.folder / "p.cpp").write_text(
             "#include <future>\nint main() { std::promise<int> p; std::thread([&] { p.set_value_at_thread_exit(1); }).join(); }\n")

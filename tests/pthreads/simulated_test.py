@@ -277,7 +277,7 @@ class Simulated(unittest.TestCase):
                  r"all compute nodes wait, and nothing is in progress"),
                 ("pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, 0);",
                  "pthread_create(t, 0, f, 0); pthread_cancel(*t); pthread_join(*t, 0);", 70,
-                 r"pthread_setcanceltype\(PTHREAD_CANCEL_ASYNCHRONOUS\) in f at a\.c:\d+ is not available with --pthreads"),
+                 r"pthread_setcanceltype\(PTHREAD_CANCEL_ASYNCHRONOUS\) in simulation in f at a\.c:\d+ is not available with --pthreads"),
                 ("sem_wait(&for_ever);", "pthread_create(t, 0, f, 0); pthread_kill(*t, 10);", 70,
                  r"pthread_kill\(\) in simulation, of a signal that is not blocked, in main at a\.c:\d+ is not available with --pthreads: .*; let the thread look at a flag"),
                 ("pthread_join(pthread_self(), 0); pthread_mutex_unlock(&mutex);",
