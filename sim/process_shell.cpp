@@ -15,6 +15,7 @@
 #include <csignal>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/memory_file.h"
@@ -81,10 +82,12 @@ ShellFiles::~ShellFiles() {
   if (heaps_ >= 0) ::close(heaps_);
 }
 
-ProcessShell::ProcessShell(Program program, const ShellFiles& files, Duration watchdog)
-    : program_(std::move(program)), files_(files), watchdog_(watchdog) {}
+ProcessShell::ProcessShell(Program program, ShellFiles& files, Duration watchdog)
+    : program_(std::move(program)), files_(files), watchdog_(watchdog) {
+  files_.add(*this);
+}
 
-Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, const ShellFiles& files,
+Result<std::unique_ptr<ProcessShell>> ProcessShell::make(const Program& program, ShellFiles& files,
                                                          Duration watchdog) {
   std::unique_ptr<ProcessShell> shell(new ProcessShell(program, files, watchdog));
   void* const control = map(files.controls(), control_offset(program.cluster), sizeof(Control));
@@ -139,7 +142,7 @@ Result<void> ProcessShell::start() {
     // container refuses it, runs of such a program may differ.
     (void)::personality(ADDR_NO_RANDOMIZE);
     while (control_->turn.load(std::memory_order_acquire) != Control::kShell)
-      futex(control_->turn, FUTEX_WAIT, Control::kEngine, nullptr);
+      futex(control_->turn, FUTEX_WAIT, Control::kOthers, nullptr);
     ::execve(program_.path.c_str(), argument_pointers.data(), environment_pointers.data());
     static constexpr char kText[] = "braid: the program cannot be started\n";
     [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, kText, sizeof kText - 1);
@@ -152,6 +155,7 @@ Result<void> ProcessShell::start() {
 }
 
 ProcessShell::~ProcessShell() {
+  files_.remove(*this);
   if (control_ != nullptr) take_clone();
   kill_process();
   if (heap_ != nullptr) ::munmap(heap_, files_.heap_bytes());
@@ -202,20 +206,36 @@ const char* ProcessShell::when_it_ended() const {
 Result<void> ProcessShell::run() {
   take_clone();
   has_begun_ = true;
+  std::atomic<std::uint32_t>& engines_turn = files_.shells().front()->control_->engines_turn;
+  engines_turn.store(0, std::memory_order_relaxed);
   give_turn();
+  const ProcessShell* watched = nullptr;
   std::optional<StuckTurn> stuck;
-  while (control_->turn.load(std::memory_order_acquire) != Control::kEngine) {
-    if (futex(control_->turn, FUTEX_WAIT, Control::kShell, &kCheckPeriod) == 0 || errno != ETIMEDOUT)
+  while (engines_turn.load(std::memory_order_acquire) == 0) {
+    if (futex(engines_turn, FUTEX_WAIT, 0, &kCheckPeriod) == 0 || errno != ETIMEDOUT) continue;
+    ProcessShell* const now = holder();
+    if (std::exchange(watched, now) != now) stuck.reset();
+    if (now == nullptr) {
+      for (ProcessShell* const shell : files_.shells())
+        if (shell->has_begun_ && shell->has_ended()) return shell->how_it_ended();
       continue;
-    if (has_ended() && control_->turn.load(std::memory_order_acquire) != Control::kEngine)
-      return error("the program of cluster {} {} {}", program_.cluster, end_, when_it_ended());
-    const StuckTurn::Cause cause = check_turn(stuck, control_->counted);
-    if (cause != StuckTurn::Cause::kNone &&
-        control_->turn.load(std::memory_order_acquire) != Control::kEngine)
-      return Error{describe_stuck(cause)};
+    }
+    if (now->has_ended() && now->has_turn()) return now->how_it_ended();
+    const StuckTurn::Cause cause = now->check_turn(stuck, now->control_->counted);
+    if (cause != StuckTurn::Cause::kNone && now->has_turn()) return Error{now->describe_stuck(cause)};
   }
   has_asked_ = true;
   return {};
+}
+
+ProcessShell* ProcessShell::holder() const {
+  for (ProcessShell* const shell : files_.shells())
+    if (shell->has_turn()) return shell;
+  return nullptr;
+}
+
+Error ProcessShell::how_it_ended() const {
+  return error("the program of cluster {} {} {}", program_.cluster, end_, when_it_ended());
 }
 
 StuckTurn::Cause ProcessShell::check_turn(std::optional<StuckTurn>& stuck, bool counted) const {

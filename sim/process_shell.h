@@ -23,6 +23,8 @@ namespace braid::sim {
 // the processor's number; -1: the system does not allow it, and the simulation is only slower.
 int stay_on_one_processor();
 
+class ProcessShell;
+
 // The memory that the engine shares with the programs: two files with a part for each cluster (sim/shell/control.h).
 // Cluster 0's program has them for the others, if it clones itself for them.
 class ShellFiles {
@@ -34,6 +36,11 @@ class ShellFiles {
   ~ShellFiles();
   ShellFiles(const ShellFiles&) = delete;
   ShellFiles& operator=(const ShellFiles&) = delete;
+
+  // The shell of a program that has these files lives until the files do.
+  void add(ProcessShell& shell) { shells_.push_back(&shell); }
+  void remove(const ProcessShell& shell) { std::erase(shells_, &shell); }
+  const std::vector<ProcessShell*>& shells() const { return shells_; }
 
   int controls() const { return controls_; }
   int heaps() const { return heaps_; }
@@ -49,6 +56,7 @@ class ShellFiles {
   int controls_ = -1;
   int heaps_ = -1;
   std::byte* contents_ = nullptr;
+  std::vector<ProcessShell*> shells_;
 };
 
 class ProcessShell final : public Shell {
@@ -64,7 +72,7 @@ class ProcessShell final : public Shell {
   // Starts the process; the program begins with its first turn, unless cluster 0's program has cloned itself for this
   // cluster until then: the clone takes the process's place. A turn ends with an error when the program has waited for
   // a lock of its own, or computed without charges, for `watchdog` (StuckTurn); zero: never. `files` outlive this.
-  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, const ShellFiles& files,
+  static Result<std::unique_ptr<ProcessShell>> make(const Program& program, ShellFiles& files,
                                                     Duration watchdog);
   // Kills the process if it still runs.
   ~ProcessShell() override;
@@ -75,6 +83,7 @@ class ProcessShell final : public Shell {
   std::byte* heap() override { return heap_; }
   const std::byte* contents() override { return files_.contents(); }
   Result<void> run() override;
+  bool passes_on() const override { return has_asked_; }
 
   // After the machine's run: gives the program its last turn and waits for its end. Returns the exit status,
   // or 128 + n if signal n killed it; an error if the program waits for a lock of its own, as in run(). A program that
@@ -84,20 +93,24 @@ class ProcessShell final : public Shell {
   int status() const { return status_; }
 
  private:
-  ProcessShell(Program program, const ShellFiles& files, Duration watchdog);
+  ProcessShell(Program program, ShellFiles& files, Duration watchdog);
   Result<void> start();
   // A clone is the cluster's process from now on.
   void take_clone();
   void kill_process();
+  Error how_it_ended() const;
   const char* when_it_ended() const;
   void give_turn();
+  bool has_turn() const { return control_->turn.load(std::memory_order_acquire) == Control::kShell; }
+  // Of all, the shell that has the baton; nullptr: none, for it is being handed over.
+  ProcessShell* holder() const;
   bool has_ended();
   // Checks the current turn; `stuck` has its state, and is made by the first check.
   StuckTurn::Cause check_turn(std::optional<StuckTurn>& stuck, bool counted) const;
   std::string describe_stuck(StuckTurn::Cause cause) const;
 
   const Program program_;
-  const ShellFiles& files_;
+  ShellFiles& files_;
   const Duration watchdog_;
   Control* control_ = nullptr;
   std::byte* heap_ = nullptr;

@@ -54,31 +54,49 @@ void ShellTurns::protect(PageId first, std::uint32_t count, dsm::Access access) 
   pending_.push_back({first.value(), count, access});
 }
 
-Result<void> ShellTurns::hand_over() {
-  control_.asking = Control::kNobody;
-  ++hand_overs_;
-  return shell_.run();
+std::size_t ShellTurns::write_protections(std::size_t first) {
+  const std::size_t count = std::min<std::size_t>(pending_.size() - first, kMaxProtectionRuns);
+  std::copy_n(pending_.begin() + static_cast<std::ptrdiff_t>(first), count, control_.protections);
+  control_.protection_runs = static_cast<std::uint32_t>(count);
+  return first + count;
 }
 
-Result<std::uint32_t> ShellTurns::run(std::int64_t until, std::uint32_t allocated_pages) {
-  if (until - kLongestTurn > clock()) until = clock() + kLongestTurn;  // clock() is kNever where no node runs
+std::int64_t ShellTurns::limit(std::int64_t until, std::uint32_t allocated_pages) {
+  const std::int64_t now = clock();  // kNever where no node runs
+  if (now < until && until - now > kLongestTurn) until = now + kLongestTurn;
+  control_.until = until;
   control_.allocated_pages = allocated_pages;
-  for (std::size_t done = 0;;) {
-    const std::size_t count = std::min<std::size_t>(pending_.size() - done, kMaxProtectionRuns);
-    std::copy_n(pending_.begin() + static_cast<std::ptrdiff_t>(done), count, control_.protections);
-    control_.protection_runs = static_cast<std::uint32_t>(count);
-    done += count;
-    const bool is_last = done >= pending_.size();
-    // Protections that do not fit are applied first, in turns in which no node runs.
-    control_.until = is_last ? until : std::numeric_limits<std::int64_t>::min();
-    if (const Result<void> ran = hand_over(); !ran) return ran.error();
-    if (is_last) break;
-  }
+  control_.asking = Control::kNobody;
+  control_.next = Control::kEngine;
+  return until;
+}
+
+std::optional<std::int64_t> ShellTurns::prepare(std::int64_t until, std::uint32_t allocated_pages) {
+  if (!shell_.passes_on() || pending_.size() > kMaxProtectionRuns) return {};
+  (void)write_protections(0);
+  return limit(until, allocated_pages);
+}
+
+Result<std::uint32_t> ShellTurns::end() {
+  ++hand_overs_;
   pending_.clear();
   if (control_.asking != Control::kNobody && control_.asking >= compute_)
     return error("the shell of cluster {} names compute node {}: there are {}", control_.cluster,
                  control_.asking, compute_);
   return control_.asking;
+}
+
+Result<std::uint32_t> ShellTurns::run(std::int64_t until, std::uint32_t allocated_pages) {
+  std::size_t next = write_protections(0);
+  // Protections that do not fit are applied first, in turns in which no node runs.
+  for (; next < pending_.size(); next = write_protections(next)) {
+    (void)limit(std::numeric_limits<std::int64_t>::min(), allocated_pages);
+    ++hand_overs_;
+    if (const Result<void> ran = shell_.run(); !ran) return ran.error();
+  }
+  (void)limit(until, allocated_pages);
+  if (const Result<void> ran = shell_.run(); !ran) return ran.error();
+  return end();
 }
 
 Result<std::uint32_t> ShellTurns::run_alone(unsigned n, std::int64_t until, std::uint32_t allocated_pages) {

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -25,8 +26,11 @@ class Shell {
   virtual std::byte* heap() = 0;
   // What the pages below Control::filled_pages begin with.
   virtual const std::byte* contents() { return nullptr; }
-  // Hands the baton over and returns when it is back. An error says how the program has ended.
+  // Hands the baton over and returns when it is back, from this shell or from those that Control::next names, one
+  // after the other. An error says how a program has ended.
   virtual Result<void> run() = 0;
+  // It may be one of several that have the baton one after the other.
+  virtual bool passes_on() const { return false; }
 };
 
 // The memory of the cluster's page engine. Changes of protection wait for the shell's next turn.
@@ -54,6 +58,15 @@ class ShellTurns final : public dsm::PageMemory {
     return earliest;
   }
 
+  // The turn is prepared, and begins with run() of this shell or of one that comes before it. Returns the clock at which its
+  // nodes stop; nothing: it needs a run() of its own.
+  std::optional<std::int64_t> prepare(std::int64_t until, std::uint32_t allocated_pages);
+  // Whose turn follows that which was prepared, unless a node asks; Control::kEngine: nobody's.
+  void pass_on_to(std::uint16_t cluster) { control_.next = cluster; }
+  Result<void> begin() { return shell_.run(); }
+  // The prepared turn is over: as run().
+  Result<std::uint32_t> end();
+
   // Nodes run, none beyond `until` or for longer than kLongestTurn. Returns the node that makes a
   // request, or Control::kNobody. An error: the program has ended, or its shell wrote invalid values.
   Result<std::uint32_t> run(std::int64_t until, std::uint32_t allocated_pages);
@@ -68,7 +81,10 @@ class ShellTurns final : public dsm::PageMemory {
   static constexpr std::int64_t kLongestTurn = 100'000'000;
 
  private:
-  Result<void> hand_over();
+  // As many of the changes that wait as a turn takes, from number `first` on. Returns the number of the next one.
+  std::size_t write_protections(std::size_t first);
+  // Until when the nodes run, but no longer than kLongestTurn; returned.
+  std::int64_t limit(std::int64_t until, std::uint32_t allocated_pages);
   // What pages begin with is copied when a page is first used here, because most clusters use few of them.
   void bring(std::uint32_t first, std::uint32_t count);
   // The same for all pages that the engine may use through the address of the first.

@@ -61,6 +61,32 @@ void SimulatedCluster::run(std::int64_t until) {
   after_turn(turns_.run(until, allocated_pages()));
 }
 
+bool SimulatedCluster::prepare(std::int64_t until) {
+  if (is_prepared_) return false;
+  const std::optional<std::int64_t> end = turns_.prepare(until, allocated_pages());
+  if (!end) return false;
+  is_prepared_ = true;
+  shared_.clocks.set(id_.value(), *end);
+  return true;
+}
+
+void SimulatedCluster::begin(const std::vector<SimulatedCluster*>& relay) {
+  for (std::size_t i = 0; i + 1 < relay.size(); ++i) relay[i]->turns_.pass_on_to(relay[i + 1]->id_.value());
+  if (const Result<void> ran = turns_.begin(); !ran) shared_.fail(ran.error());
+}
+
+bool SimulatedCluster::end() {
+  is_prepared_ = false;
+  const Result<std::uint32_t> asking = turns_.end();
+  after_turn(asking);
+  return asking.ok() && *asking == Control::kNobody;
+}
+
+void SimulatedCluster::cancel() {
+  is_prepared_ = false;
+  tell_clock();
+}
+
 void SimulatedCluster::after_turn(const Result<std::uint32_t>& asking) {
   if (!asking) return shared_.fail(asking.error());
   if (*asking != Control::kNobody) ask(*asking);

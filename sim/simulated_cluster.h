@@ -122,6 +122,13 @@ class SimulatedCluster {
   void join(Instant at);
   // Nodes run, none beyond `until`. A node's request becomes an event.
   void run(std::int64_t until);
+  // The same in parts: several clusters are prepared, and run one after the other, until a node asks. prepare() tells
+  // whether it can be, and then the clock is taken for what it will be; cancel() makes it what it is. end() tells whether
+  // the next one has run.
+  bool prepare(std::int64_t until);
+  void begin(const std::vector<SimulatedCluster*>& relay);
+  bool end();
+  void cancel();
   // The page protocol receives the node's request.
   void on_request(unsigned node);
   // Both take a node's time. The result says which node's, and until when.
@@ -199,6 +206,7 @@ class SimulatedCluster {
   const ClusterId id_;
   std::vector<ComputeNode> nodes_;
   ShellTurns turns_;
+  bool is_prepared_ = false;
   dsm::Engine engine_;
   unsigned next_held_up_ = 0;
   Instant own_busy_until_;            // Handlers::kOwn

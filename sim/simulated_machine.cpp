@@ -30,8 +30,7 @@ Result<MachineFigures> SimulatedMachine::run() {
   while (shared_.failure.ok() && !finished_) {
     const std::int64_t earliest = shared_.clocks.earliest();
     if (earliest < shared_.rate.to_cycles(shared_.events.next_time())) {
-      SimulatedCluster& next = *clusters_[*shared_.clocks.first()];
-      next.run(window_of(next));
+      run_clusters();
     } else if (earliest == ClockRate::kNever && (shared_.events.empty() || is_stuck())) {
       return deadlock();
     } else {
@@ -50,6 +49,30 @@ void SimulatedMachine::begin_programs() {
   first.run(window_of(first));
   if (first.request(0).call.kind == dsm::CallKind::kLeave) return;
   for (std::size_t k = 1; k < clusters_.size(); ++k) clusters_[k]->resume_initial(began_);
+}
+
+// The earliest cluster runs, and after it those that would be next if no node asks: until then no event happens, and so
+// their windows are known.
+void SimulatedMachine::run_clusters() {
+  const std::int64_t next_event = shared_.rate.to_cycles(shared_.events.next_time());
+  relay_.clear();
+  do {
+    SimulatedCluster& next = *clusters_[*shared_.clocks.first()];
+    if (!next.prepare(window_of(next))) break;
+    relay_.push_back(&next);
+  } while (shared_.clocks.earliest() < next_event);
+  if (relay_.empty()) {
+    SimulatedCluster& alone = *clusters_[*shared_.clocks.first()];
+    return alone.run(window_of(alone));
+  }
+  relay_.front()->begin(relay_);
+  bool has_run = shared_.failure.ok();
+  for (SimulatedCluster* const c : relay_) {
+    if (has_run)
+      has_run = c->end();
+    else
+      c->cancel();
+  }
 }
 
 // ---------------------------------------------------------------- how far a cluster runs

@@ -53,6 +53,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
 
   void begin_programs();
   SimulatedCluster& cluster(ClusterId id) { return *clusters_[id.value()]; }
+  void run_clusters();
   std::int64_t window_of(const SimulatedCluster& cluster) const;
   void on_event(const Event& event);
   void make_call(dsm::CallKind kind);
@@ -71,6 +72,7 @@ class SimulatedMachine final : private Iccs::Sink, private SimulatedCluster::Own
 
   MachineShared shared_;
   std::vector<std::unique_ptr<SimulatedCluster>> clusters_;
+  std::vector<SimulatedCluster*> relay_;  // those that run one after the other
   CollectiveCalls calls_;
   const Trace trace_;
   Instant began_;

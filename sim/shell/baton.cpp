@@ -21,8 +21,13 @@ constexpr timespec kCheckPeriod = {.tv_sec = 1, .tv_nsec = 0};
 
 void Baton::give(std::uint32_t asking) {
   control_.asking = asking;
-  control_.turn.store(Control::kEngine, std::memory_order_release);
-  ::syscall(SYS_futex, &control_.turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  const bool is_passed = asking == Control::kNobody && control_.next != Control::kEngine;
+  std::atomic<std::uint32_t>& taker =
+      is_passed ? control_of(control_, control_.next).turn : control_of(control_, 0).engines_turn;
+  // Before another one has the baton, who could give it back at once.
+  control_.turn.store(Control::kOthers, std::memory_order_relaxed);
+  taker.store(is_passed ? Control::kShell : 1, std::memory_order_release);
+  ::syscall(SYS_futex, &taker, FUTEX_WAKE, 1, nullptr, nullptr, 0);
   await();
 }
 

@@ -14,10 +14,10 @@ class Baton {
   // `control` outlives this. `engine`: the engine's process, which is the parent of this one.
   Baton(Control& control, pid_t engine) : control_(control), engine_(engine) {}
 
-  // Gives the baton to the engine and returns when it is back. `asking`: the node that makes a request;
-  // Control::kNobody: every runnable node has reached the end of the window.
+  // Gives the baton away and returns when it is back. `asking`: the node that makes a request, which the engine gets;
+  // Control::kNobody: every runnable node has reached the end of the window, and Control::next tells who gets it.
   void give(std::uint32_t asking);
-  // Returns when the engine gives the baton. Ends the process when the run is over or the engine has died.
+  // Returns when this shell gets the baton. Ends the process when the run is over or the engine has died.
   void await();
 
  private:

@@ -3,12 +3,14 @@
 // The engine has every protocol object. A shell is the process of one cluster's program, with the heap, its
 // protections and the compute nodes as fibres. Only one of these processes runs at a time. The engine gives a
 // shell the baton; the shell returns it when a compute node makes a request, or when every runnable node has
-// reached the end of the window. Only the process that has the baton may read or write this memory
-// (exception: Control::running).
+// reached the end of the window. Then it may also give it to another shell, as far as the engine can tell what that may
+// do: this saves the way over the engine. Only the process that has the baton may read or write this memory
+// (exceptions: Control::turn, Control::engines_turn and Control::running).
 //
 //   engine                                                      shell
 //   clocks, results, protections, until  ──► turn = kShell ──►  nodes run in the order of their clocks
-//   the request of `asking`              ◄── turn = kEngine ◄── a node's request, or the window's end
+//   the request of `asking`       ◄── engines_turn = true ◄── a node's request, or the window's end, at which
+//                                      turn of `next` = kShell ──► the shell of cluster `next` goes on
 //
 // Times are cycles of a compute node since the run began.
 #pragma once
@@ -36,7 +38,7 @@ inline constexpr const char* kCluster = "BRAID_SIM_CLUSTER";
 }  // namespace variable
 
 // Changes with every layout or meaning in this file: a shell of another build ends with an error.
-inline constexpr std::uint32_t kControlVersion = 14;
+inline constexpr std::uint32_t kControlVersion = 15;
 
 // A compute node's request to the engine. The node waits until the engine makes it runnable again.
 struct Request {
@@ -111,15 +113,20 @@ struct Control {
 
   std::size_t heap_bytes() const { return std::size_t{heap_pages} * page_bytes; }
 
-  // A futex: which side has the baton. A program's first turn is in init(), which waits for it. After the
+  // A futex: whether this shell has the baton. A program's first turn is in init(), which waits for it. After the
   // collective call kFinish the program keeps the baton of its last turn, and its process ends by itself. A
   // program that fails ends its process during its turn: with a message on standard error and status 70
   // (dsm/program/failure.h), by exit(), or by a crash. So the engine, when it waits for the baton, also
   // checks whether the process lives.
-  static constexpr std::uint32_t kEngine = 0;
+  static constexpr std::uint32_t kOthers = 0;
   static constexpr std::uint32_t kShell = 1;
   static constexpr std::uint32_t kLeave = 2;  // the run is over: the shell ends its process at once
-  std::atomic<std::uint32_t> turn{kEngine};
+  std::atomic<std::uint32_t> turn{kOthers};
+  // Cluster 0's alone. A futex: 1 if the engine has the baton.
+  std::atomic<std::uint32_t> engines_turn{1};
+  // From the engine: the cluster whose shell has the baton next, unless a node asks; kEngine: none.
+  static constexpr std::uint16_t kEngine = 0xffff;
+  std::uint16_t next = kEngine;
 
   // From the engine. A node whose clock has reached `until` does not run. Of the runnable nodes the one with
   // the earliest clock runs (at equal clocks the one with the lowest number), until it is `quantum` ahead of
@@ -165,6 +172,11 @@ static_assert(std::is_standard_layout_v<Control>);
 inline constexpr std::size_t kPartUnit = 65536;
 constexpr std::size_t control_offset(unsigned cluster) {
   return std::size_t{cluster} * round_up(sizeof(Control), kPartUnit);
+}
+// Of another cluster of the same machine. The whole of the first file is mapped.
+inline Control& control_of(Control& any, unsigned cluster) {
+  auto* const at = reinterpret_cast<std::byte*>(&any);
+  return *reinterpret_cast<Control*>(at - control_offset(any.cluster) + control_offset(cluster));  // NOLINT
 }
 constexpr std::size_t heap_offset(unsigned cluster, std::size_t heap_bytes) {
   return std::size_t{cluster} * round_up(heap_bytes, kPartUnit);

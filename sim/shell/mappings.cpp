@@ -56,6 +56,15 @@ Result<int> read_descriptor(const Lookup& lookup, const char* name, std::size_t 
   return *fd;
 }
 
+// A part of the file with the Controls.
+Result<void*> map_shared(int fd, std::size_t offset, std::size_t bytes) {
+  void* const memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd,
+                              static_cast<off_t>(offset));
+  if (memory == MAP_FAILED)
+    return error("{} is {}, which cannot be mapped: {}", variable::kControlFd, fd, cause_and_cure(errno));
+  return memory;
+}
+
 Result<unsigned> read_cluster(const Lookup& lookup) {
   const char* const text = lookup(variable::kCluster);
   if (text == nullptr) return 0;
@@ -146,20 +155,22 @@ Result<Control*> map_control(const Lookup& lookup, std::optional<unsigned> clust
   const std::size_t offset = control_offset(*cluster);
   const Result<int> fd = read_descriptor(lookup, variable::kControlFd, offset + sizeof(Control));
   if (!fd) return fd.error();
-  void* const memory =
-      ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, static_cast<off_t>(offset));
-  if (memory == MAP_FAILED)
-    return error("{} is {}, which cannot be mapped: {}", variable::kControlFd, *fd, cause_and_cure(errno));
-  auto* const control = static_cast<Control*>(memory);
-  if (control->version != kControlVersion || control->compute == 0 || control->compute > kMaxComputeNodes) {
-    unmap_control(control);
-    return error("program and simulator are of different builds: build both again");
-  }
-  return control;
+  const Result<void*> own = map_shared(*fd, offset, sizeof(Control));
+  if (!own) return own.error();
+  const auto* const control = static_cast<Control*>(*own);
+  const bool fits = control->version == kControlVersion && control->compute > 0 &&
+                    control->compute <= kMaxComputeNodes && control->cluster == *cluster &&
+                    control->cluster < control->clusters;
+  const unsigned clusters = control->clusters;
+  ::munmap(*own, sizeof(Control));
+  if (!fits) return error("program and simulator are of different builds: build both again");
+  const Result<void*> all = map_shared(*fd, 0, control_offset(clusters));
+  if (!all) return all.error();
+  return reinterpret_cast<Control*>(static_cast<std::byte*>(*all) + offset);  // NOLINT
 }
 
 void unmap_control(Control* control) {
-  ::munmap(control, sizeof(Control));
+  ::munmap(&control_of(*control, 0), control_offset(control->clusters));
 }
 
 Result<Mappings> Mappings::map(const Lookup& lookup) {

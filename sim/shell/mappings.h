@@ -25,7 +25,8 @@ inline constexpr const char* kNeedsSimulator =
     "this program was built for simulation: run it with `braid sim`";
 
 // Maps the Control of cluster `cluster`, or of the one that the environment names, from the descriptor that the
-// environment names, which stays open. An error names the cure. unmap_control() ends it.
+// environment names, which stays open; and with it those of all others (control_of()). An error names the cure.
+// unmap_control() ends it.
 Result<Control*> map_control(const Lookup& lookup, std::optional<unsigned> cluster = {});
 void unmap_control(Control* control);
 

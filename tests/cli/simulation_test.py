@@ -455,9 +455,9 @@ class Units(unittest.TestCase):
 class Watchdog(unittest.TestCase):
     """Compute nodes of a cluster share a thread: two that wait for each other outside Braid would block for ever."""
 
-    def run_it(self, way, expect, clusters="2"):
+    def run_it(self, way, expect, clusters="2", node=0):
         shape = ["--clusters", clusters, "--compute", "2", "--watchdog", "1"]
-        _, output, errors = sim(*shape, str(BIN / "cli_stuck_app"), way, expect=expect)
+        _, output, errors = sim(*shape, str(BIN / "cli_stuck_app"), way, str(node), expect=expect)
         left = subprocess.run(["pgrep", "-f", f"cli_stuck_app {way}"], capture_output=True, text=True, check=False)
         self.assertEqual(left.stdout, "")
         return output, errors
@@ -481,6 +481,12 @@ class Watchdog(unittest.TestCase):
         _, errors = self.run_it("spinlock", 1)
         self.assertRegex(errors, r"braid: cluster [01]: compute node [13] has used 1 s of the processor in code that is not charged")
         self.assertIn("--watchdog", errors)
+
+    def test_a_process_that_is_killed_while_all_compute_is_named(self):
+        # The baton goes from cluster to cluster meanwhile, without the simulator.
+        for cluster in (0, 1, 2):
+            _, errors = self.run_it("killed", 137, clusters="3", node=2 * cluster + 1)
+            self.assertIn(f"braid: the program of cluster {cluster} was killed by signal 9 (Killed) in the middle of the run", errors)
 
     def test_long_computing_does_not_end_the_run(self):
         # In one cluster no other event ends a window.

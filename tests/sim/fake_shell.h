@@ -41,6 +41,9 @@ class FakeShell final : public Shell {
     node(n).runnable = runnable;
   }
 
+  bool passes_on() const override { return can_pass_on; }
+
+  bool can_pass_on = false;
   std::function<void(Control& control)> on_turn;  // may name a node that asks
   std::string end;                                // of the program: what run() fails with
 

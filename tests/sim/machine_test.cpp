@@ -47,6 +47,7 @@ Outcome run(const MachineConfig& c, std::vector<Script> scripts,
     r.shells.push_back(std::make_unique<ScriptedShell>(std::move(own), kHeapPages, 16, homes));
     shells.push_back(r.shells.back().get());
   }
+  for (const auto& shell : r.shells) shell->pass_on_to(shells);
   SimulatedMachine machine(c, costs, shells, std::move(trace));
   r.figures = machine.run();
   return r;
@@ -164,6 +165,26 @@ TEST(Machine, WindowsAndStrictOrderGiveTheSameTrace) {
       EXPECT_LT(windows.figures->hand_overs, strict.figures->hand_overs);
     }
   }
+}
+
+// Three clusters that compute for long, one of which asks for something before the others do.
+TEST(Machine, ClustersThatComputeHaveTheBatonOneAfterTheOther) {
+  std::vector<Script> scripts;
+  for (int n = 0; n < 6; ++n) {
+    Script s;
+    for (int i = 0; i < 200; ++i) s.push_back(compute(5000));
+    if (n == 3) s.insert(s.begin() + 100, {lock(1), unlock(1)});
+    scripts.push_back(s);
+  }
+  const Outcome r = run(config(3, 2), scripts);
+  ASSERT_TRUE(r.figures.ok()) << r.figures.error().text;
+  std::uint64_t passed_on = 0;
+  for (const auto& shell : r.shells) passed_on += shell->passed_on();
+  EXPECT_GT(passed_on, r.figures->hand_overs / 2);
+  EXPECT_LT(passed_on, r.figures->hand_overs);
+  MachineConfig c = config(3, 2);
+  c.strict = true;
+  EXPECT_EQ(run(c, scripts).figures->trace_hash, r.figures->trace_hash);
 }
 
 // Four nodes write a word each of every page, and read all words after a barrier.

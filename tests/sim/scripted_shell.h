@@ -89,7 +89,27 @@ class ScriptedShell final : public Shell {
   Control& control() override { return *control_; }
   std::byte* heap() override { return heap_.data(); }
 
+  // All shells of the machine, by cluster: from now on this one passes the baton on, as programs do.
+  void pass_on_to(const std::vector<Shell*>& shells) { others_ = shells; }
+  bool passes_on() const override { return !others_.empty(); }
+  std::uint64_t passed_on() const { return passed_on_; }
+
   Result<void> run() override {
+    Control& c = *control_;
+    take_turn();
+    if (c.asking != Control::kNobody || c.next == Control::kEngine) return {};
+    ++passed_on_;
+    return others_[c.next]->run();
+  }
+
+  // The values that node n read, in order, and the results of its calls.
+  const std::vector<std::uint64_t>& read_by(unsigned n) const { return reads[n]; }
+  const std::vector<std::uint64_t>& results_of(unsigned n) const { return results[n]; }
+  // The most that any one access of any node had.
+  unsigned max_faults() const { return max_faults_; }
+
+ private:
+  void take_turn() {
     Control& c = *control_;
     for (std::uint32_t i = 0; i < c.protection_runs; ++i) {
       const ProtectionRun& p = c.protections[i];
@@ -109,24 +129,17 @@ class ScriptedShell final : public Shell {
       }
       if (first == c.compute || c.nodes[first].clock >= c.until) {
         c.asking = Control::kNobody;
-        return {};
+        return;
       }
       const std::int64_t limit =
           std::min(c.until, second == std::numeric_limits<std::int64_t>::max() ? second : second + c.quantum);
       if (step(first, limit)) {
         c.asking = first;
-        return {};
+        return;
       }
     }
   }
 
-  // The values that node n read, in order, and the results of its calls.
-  const std::vector<std::uint64_t>& read_by(unsigned n) const { return reads[n]; }
-  const std::vector<std::uint64_t>& results_of(unsigned n) const { return results[n]; }
-  // The most that any one access of any node had.
-  unsigned max_faults() const { return max_faults_; }
-
- private:
   // Runs node n until its clock is at `limit` or it asks for something: then true.
   bool step(unsigned n, std::int64_t limit) {
     NodeControl& node = control_->nodes[n];
@@ -223,6 +236,8 @@ class ScriptedShell final : public Shell {
   std::vector<unsigned> faults_;  // of the access that each node is about to make
   unsigned max_faults_ = 0;
   unsigned pending_ = 0;
+  std::vector<Shell*> others_;
+  std::uint64_t passed_on_ = 0;
   std::vector<std::vector<std::uint64_t>> reads;
   std::vector<std::vector<std::uint64_t>> results;
 };

@@ -27,9 +27,12 @@ TEST(Baton, GiveReturnsWhenTheEngineReturnsTheBaton) {
   const auto control = std::make_unique<Control>();
   Baton baton(*control, ::getppid());
   control->turn = Control::kShell;
+  control->engines_turn = 0;
   std::thread engine([&] {
     for (std::uint32_t n = 0; n < 100; ++n) {
-      while (control->turn.load() != Control::kEngine) std::this_thread::yield();
+      while (control->engines_turn.load() == 0) std::this_thread::yield();
+      control->engines_turn = 0;
+      EXPECT_EQ(control->turn, Control::kOthers);
       EXPECT_EQ(control->asking, n);
       control->turn = Control::kShell;
       ::syscall(SYS_futex, &control->turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
@@ -37,6 +40,40 @@ TEST(Baton, GiveReturnsWhenTheEngineReturnsTheBaton) {
   });
   for (std::uint32_t n = 0; n < 100; ++n) baton.give(n);
   engine.join();
+}
+
+TEST(Baton, IsPassedOnUnlessANodeAsks) {
+  std::vector<std::byte> memory(control_offset(3) + alignof(Control));
+  void* at = memory.data();
+  std::size_t room = memory.size();
+  auto* const part = static_cast<std::byte*>(std::align(alignof(Control), control_offset(3), at, room));
+  std::vector<Control*> controls;
+  for (std::uint16_t k = 0; k < 3; ++k) {
+    controls.push_back(new (part + control_offset(k)) Control);
+    controls[k]->cluster = k;
+    controls[k]->clusters = 3;
+  }
+  controls[0]->engines_turn = 0;
+  controls[1]->turn = Control::kShell;
+  controls[1]->next = 2;
+  Baton baton(*controls[1], ::getppid());
+  // Each waits for the other side's turn, and gives the baton back.
+  std::thread others([&] {
+    while (controls[2]->turn.load() != Control::kShell) std::this_thread::yield();
+    EXPECT_EQ(controls[0]->engines_turn, 0u);
+    EXPECT_EQ(controls[1]->asking, Control::kNobody);
+    controls[2]->turn = Control::kOthers;
+    controls[1]->turn = Control::kShell;
+    ::syscall(SYS_futex, &controls[1]->turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+    while (controls[0]->engines_turn.load() == 0) std::this_thread::yield();
+    EXPECT_EQ(controls[2]->turn, Control::kOthers);
+    EXPECT_EQ(controls[1]->asking, 4u);
+    controls[1]->turn = Control::kShell;
+    ::syscall(SYS_futex, &controls[1]->turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
+  });
+  baton.give(Control::kNobody);
+  baton.give(4);
+  others.join();
 }
 
 // Calls await() in a child process and returns the exit status; 99: await() returned.
@@ -62,7 +99,7 @@ TEST(Baton, AwaitReturnsWhenTheShellHasTheBaton) {
 }
 
 TEST(Baton, AwaitFailsWhenTheEngineHasDied) {
-  EXPECT_EQ(status_of_await(Control::kEngine, false), dsm::kFailureStatus);
+  EXPECT_EQ(status_of_await(Control::kOthers, false), dsm::kFailureStatus);
 }
 
 // Whether system calls can read and write the page: "rw", "r-" or "--".
@@ -124,6 +161,7 @@ TEST(Mappings, HeapIsInaccessibleUntilProtectionsAreAppliedInOrder) {
     control->cluster = 0;
     mappings->fill(PageId(5), contents);
     EXPECT_EQ(pages_in_use(), before + 2);
+    control->cluster = kCluster;
     char byte = 0;
     const auto at = [&](std::size_t page) {
       return heap_offset(kClusters, kPages * dsm::kPageBytes) + page * dsm::kPageBytes;
@@ -145,7 +183,9 @@ TEST(Mappings, ControlOfAnotherClusterIsThePartThatTheEnvironmentNames) {
   for (std::uint16_t k = 0; k < 2; ++k) {
     void* const memory =
         ::mmap(nullptr, sizeof(Control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, control_offset(k));
-    (new (memory) Control)->cluster = k;
+    auto* const control = new (memory) Control;
+    control->cluster = k;
+    control->clusters = 2;
     ::munmap(memory, sizeof(Control));
   }
   const std::string text = std::to_string(fd);
@@ -156,6 +196,7 @@ TEST(Mappings, ControlOfAnotherClusterIsThePartThatTheEnvironmentNames) {
   Result<Control*> control = map_control(lookup);
   ASSERT_TRUE(control.ok()) << control.error().text;
   EXPECT_EQ((*control)->cluster, 1);
+  EXPECT_EQ(control_of(**control, 0).cluster, 0);
   unmap_control(*control);
   control = map_control(lookup, 0);
   ASSERT_TRUE(control.ok()) << control.error().text;

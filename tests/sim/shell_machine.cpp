@@ -41,6 +41,10 @@ std::byte* map_memory(int fd, std::size_t bytes) {
   return static_cast<std::byte*>(memory);
 }
 
+std::size_t heap_bytes_of(const ShellMachineConfig& config) {
+  return std::size_t{config.heap_pages} * dsm::kPageBytes;
+}
+
 std::string read_all(int fd) {
   std::string text(static_cast<std::size_t>(::lseek(fd, 0, SEEK_END)), '\0');
   const ssize_t n = ::pread(fd, text.data(), text.size(), 0);
@@ -51,14 +55,11 @@ std::string read_all(int fd) {
 }  // namespace
 
 struct ShellMachine::Cluster final : dsm::PageMemory {
-  Cluster(const ShellMachineConfig& config, std::uint16_t number)
+  Cluster(const ShellMachineConfig& config, std::uint16_t number, std::byte* controls, std::byte* heaps)
       : index(number),
-        heap_bytes(std::size_t{config.heap_pages} * dsm::kPageBytes),
-        control_fd(make_memory("control", sizeof(Control))),
-        heap_fd(make_memory("heap", heap_bytes)),
         stderr_fd(make_memory("stderr", 0)),
-        control(new (map_memory(control_fd, sizeof(Control))) Control),
-        heap(map_memory(heap_fd, heap_bytes)),
+        control(new (controls + control_offset(number)) Control),
+        heap(heaps + heap_offset(number, heap_bytes_of(config))),
         waiting(config.compute),
         idle(config.compute),
         engine(dsm::engine_config({.clusters = config.clusters,
@@ -73,11 +74,7 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
     control->cycles_per_second = config.cycles_per_second;
     control->quantum = config.quantum;
   }
-  ~Cluster() override {
-    ::munmap(control, sizeof(Control));
-    ::munmap(heap, heap_bytes);
-    for (const int fd : {control_fd, heap_fd, stderr_fd}) ::close(fd);
-  }
+  ~Cluster() override { ::close(stderr_fd); }
 
   void protect(PageId first, std::uint32_t count, dsm::Access access) override {
     CHECK_LT(control->protection_runs, kMaxProtectionRuns);
@@ -86,8 +83,7 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
   std::byte* page(PageId page) override { return heap + page.value() * dsm::kPageBytes; }
 
   const unsigned index;
-  const std::size_t heap_bytes;
-  const int control_fd, heap_fd, stderr_fd;
+  const int stderr_fd;
   Control* const control;
   std::byte* const heap;
   pid_t process = 0;  // 0: not started, or reaped
@@ -99,9 +95,20 @@ struct ShellMachine::Cluster final : dsm::PageMemory {
   dsm::Engine engine;
 };
 
-ShellMachine::ShellMachine(const ShellMachineConfig& config) : config_(config) {
+ShellMachine::File::File(const char* name, std::size_t its_bytes)
+    : bytes(its_bytes), fd(make_memory(name, bytes)), memory(map_memory(fd, bytes)) {}
+
+ShellMachine::File::~File() {
+  ::munmap(memory, bytes);
+  ::close(fd);
+}
+
+ShellMachine::ShellMachine(const ShellMachineConfig& config)
+    : config_(config),
+      controls_("controls", control_offset(config.clusters)),
+      heaps_("heaps", heap_offset(config.clusters + 1u, heap_bytes_of(config))) {
   for (std::uint16_t k = 0; k < config.clusters; ++k)
-    clusters_.push_back(std::make_unique<Cluster>(config, k));
+    clusters_.push_back(std::make_unique<Cluster>(config, k, controls_.memory, heaps_.memory));
   // All on one processor, as in the simulator: otherwise each turn waits for an idle processor to wake up.
   ::sched_getaffinity(0, sizeof affinity_before_, &affinity_before_);
   cpu_set_t one;
@@ -141,8 +148,9 @@ void ShellMachine::start_process(Cluster& cluster, const std::function<int()>& p
   CHECK_GE(cluster.process, 0);
   if (cluster.process != 0) return;
   ::dup2(cluster.stderr_fd, STDERR_FILENO);
-  ::setenv(variable::kControlFd, std::to_string(cluster.control_fd).c_str(), 1);
-  ::setenv(variable::kHeapFd, std::to_string(cluster.heap_fd).c_str(), 1);
+  ::setenv(variable::kControlFd, std::to_string(controls_.fd).c_str(), 1);
+  ::setenv(variable::kHeapFd, std::to_string(heaps_.fd).c_str(), 1);
+  ::setenv(variable::kCluster, std::to_string(cluster.index).c_str(), 1);
   const int status = program();
   std::fflush(stdout);
   ::_exit(status);
@@ -167,11 +175,13 @@ bool ShellMachine::turn(Cluster& cluster) {
   ++turns_;
   Control& control = *cluster.control;
   if (before_turn) before_turn(cluster.index, control);
+  std::atomic<std::uint32_t>& engines_turn = clusters_[0]->control->engines_turn;
+  engines_turn.store(0);
   control.turn.store(Control::kShell);
   ::syscall(SYS_futex, &control.turn, FUTEX_WAKE, 1, nullptr, nullptr, 0);
-  while (control.turn.load() == Control::kShell) {
+  while (engines_turn.load() == 0) {
     if (ended(cluster)) return false;
-    ::syscall(SYS_futex, &control.turn, FUTEX_WAIT, Control::kShell, &kCheckPeriod, nullptr, 0);
+    ::syscall(SYS_futex, &engines_turn, FUTEX_WAIT, 0, &kCheckPeriod, nullptr, 0);
   }
   return true;
 }

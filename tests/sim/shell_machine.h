@@ -71,6 +71,16 @@ class ShellMachine {
 
  private:
   struct Cluster;
+  // With a part for each cluster, and inherited (sim/shell/control.h).
+  struct File {
+    File(const char* name, std::size_t bytes);
+    ~File();
+    File(const File&) = delete;
+    File& operator=(const File&) = delete;
+    const std::size_t bytes;
+    const int fd;
+    std::byte* const memory;
+  };
 
   void start_process(Cluster& cluster, const std::function<int()>& program);
   // Returns false if the process has ended.
@@ -88,6 +98,7 @@ class ShellMachine {
   void end_all();
 
   const ShellMachineConfig config_;
+  File controls_, heaps_;
   std::vector<std::unique_ptr<Cluster>> clusters_;
   std::vector<RecordedRequest> recorded_;
   std::string error_;

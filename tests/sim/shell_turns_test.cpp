@@ -135,6 +135,35 @@ TEST(ShellTurns, RunReturnsTheRequestingNode) {
   EXPECT_THAT(wrong.error().text, testing::HasSubstr("names compute node 2: there are 2"));
 }
 
+TEST(ShellTurns, PreparedTurnHasItsProtectionsAndCountsWhenItIsOver) {
+  FakeShell shell(1);
+  ShellTurns turns(shell, 1, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
+  shell.set_node(0, 7, true);
+  turns.protect(PageId(3), 2, dsm::Access::kRead);
+  EXPECT_EQ(turns.prepare(10, 5), std::nullopt) << "this shell does not pass the baton on";
+  shell.can_pass_on = true;
+  EXPECT_EQ(turns.prepare(10, 5), 10);
+  EXPECT_EQ(shell.control().allocated_pages, 5u);
+  EXPECT_EQ(shell.control().next, Control::kEngine);
+  turns.pass_on_to(2);
+  EXPECT_EQ(shell.control().next, 2);
+  // It had no turn, and is prepared again: nothing is lost.
+  EXPECT_EQ(turns.prepare(ClockRate::kNever - 1, 6), 7 + ShellTurns::kLongestTurn);
+  EXPECT_EQ(shell.control().next, Control::kEngine);
+  ASSERT_EQ(shell.control().protection_runs, 1u);
+  EXPECT_EQ(shell.control().protections[0].first, 3u);
+  EXPECT_EQ(turns.hand_overs(), 0u);
+  shell.control().asking = 0;
+  EXPECT_EQ(*turns.end(), 0u);
+  EXPECT_EQ(turns.hand_overs(), 1u);
+  EXPECT_EQ(turns.prepare(10, 6), 10);
+  EXPECT_EQ(shell.control().protection_runs, 0u);
+  EXPECT_EQ(*turns.end(), Control::kNobody);
+  // More than a turn takes.
+  for (std::uint32_t i = 0; i <= kMaxProtectionRuns; ++i) turns.protect(PageId(2 * i), 1, dsm::Access::kRead);
+  EXPECT_EQ(turns.prepare(10, 6), std::nullopt);
+}
+
 TEST(ShellTurns, RunAloneSuspendsTheOtherNodesForOneTurn) {
   FakeShell shell(3);
   ShellTurns turns(shell, 3, dsm::PageLength(), [](PageId, std::uint32_t, dsm::Access) {});
