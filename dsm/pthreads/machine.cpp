@@ -16,8 +16,10 @@ namespace braid::dsm::pthreads {
 Node calling_node_of(const char* call) {
   const int local = joined_host(call).current_node();
   if (local < 0)
-    fail("{} was called by a thread that pthread_create() of this program has not made: a library's own",
-         call);
+    fail(
+        "{}{} was called by a thread that pthread_create() of this program has not made: a shared library's own, which calls a function "
+        "of the program; build the library with braid-cc --pthreads, and link it as an archive",
+        call, place_of_call().c_str());
   return Node(static_cast<unsigned>(local));
 }
 
@@ -142,8 +144,8 @@ template std::uint32_t number_in(Numbers<kMaxBarriers>&, std::uint32_t*, std::ui
 template void give_number(Numbers<kMaxBarriers>&, std::uint32_t*, std::uint32_t*);
 
 void fail_alone(const char* call) {
-  fail("{}{} waits for ever: no thread was created yet that could end the wait", call,
-       place_of_call().c_str());
+  fail("{}{} waits for ever: no thread was created yet that could end the wait{}", call,
+       place_of_call().c_str(), forked_before_start() ? ", and processes from fork() do not" : "");
 }
 
 void refuse(const char* call, const char* why) {

@@ -21,6 +21,7 @@
 //   descriptors.cpp  descriptors of other clusters
 //   folders.cpp      the working folder
 //   processors.cpp   how many there are, and on which a thread runs
+//   forks.cpp        fork() before the start
 //   refused.cpp      what is refused by name
 //
 // Everything that these share between clusters is in `Shared`, in memory that was allocated before the machine starts.
@@ -310,6 +311,17 @@ bool can_share();
 
 // From now on only what the program calls on its own stack is the program's.
 void main_begins();
+
+// --- fork() before the start (forks.cpp)
+
+// A mapping with MAP_SHARED; in the heap if it is of no file.
+void note_mapping(const void* memory, std::size_t bytes, bool in_heap);
+void forget_mapping(const void* memory);
+// Ends the program if a lock or semaphore is in memory that processes of fork() share.
+void check_fork_has_not_shared(const char* call, const void* object);
+// Ends the program if this process, which starts the machine, is not the run's.
+void check_not_forked();
+bool forked_before_start();
 
 // Destructors of the calling thread's keys; on its stack in shared memory.
 void run_key_destructors();

@@ -304,14 +304,17 @@ void* WRAPPED(mmap)(void* address, std::size_t bytes, int protection, int flags,
   const bool ordinary = address == nullptr && bytes > 0 && (flags & MAP_TYPE) != 0 &&
                         (flags & MAP_FIXED) == 0 && (protection & PROT_READ) != 0 &&
                         (protection & PROT_EXEC) == 0;
-  if (!ordinary || !can_share() || !must_be_shared(protection, flags))
-    return ::mmap(address, bytes, protection, flags, file, offset);
-  return map(bytes, protection, flags, file, offset);
+  const bool in_heap = ordinary && can_share() && must_be_shared(protection, flags);
+  void* const memory = in_heap ? map(bytes, protection, flags, file, offset)
+                               : ::mmap(address, bytes, protection, flags, file, offset);
+  if ((flags & MAP_SHARED) != 0) note_mapping(memory, bytes, in_heap);
+  return memory;
 }
 void* WRAPPED(mmap64)(void* address, std::size_t bytes, int protection, int flags, int file, off_t offset) {
   return WRAPPED(mmap)(address, bytes, protection, flags, file, offset);
 }
 int WRAPPED(munmap)(void* memory, std::size_t bytes) {
+  forget_mapping(memory);
   if (!is_shared(memory)) return ::munmap(memory, bytes);
   // A part of a mapping stays until the program ends.
   if (reinterpret_cast<std::uintptr_t>(memory) % kPage != 0 || bytes == 0) return errno = EINVAL, -1;

@@ -79,6 +79,7 @@ void forget_destroyed() {
 
 void take_lock(const Mutex& mutex) {
   if (started()) return calling_node_of("pthread_mutex_lock()").lock_at(&mutex);
+  check_fork_has_not_shared("pthread_mutex_lock()", &mutex);
   auto& early = early_locks();
   if (std::find(early.begin(), early.end(), &mutex) != early.end()) fail_held_already();
   early.push_back(&mutex);
@@ -325,6 +326,7 @@ int WRAPPED(pthread_mutex_destroy)(pthread_mutex_t* mutex) {
 int WRAPPED(pthread_mutex_lock)(pthread_mutex_t* mutex) {
   return on_private([=] {
     if (is_lock(mutex)) return lock_direct(of(mutex));
+    check_fork_has_not_shared("pthread_mutex_lock()", mutex);
     return lock_before(mutex, nullptr, 0);
   });
 }

@@ -169,6 +169,7 @@ int wait_for(sem_t* semaphore, Wait wait) {
   }
   const int error_number = on_private([=] {
     auto& s = *reinterpret_cast<Semaphore*>(semaphore);
+    check_fork_has_not_shared("sem_wait()", semaphore);
     return wait_until("sem_wait()", s, wait, EAGAIN, [&] { return s.value > 0 && s.value-- > 0; });
   });
   if (error_number == ECANCELED) end_cancelled();

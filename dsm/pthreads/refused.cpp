@@ -88,15 +88,6 @@ int WRAPPED(mq_notify)(mqd_t queue, const sigevent* event) {
   return ::mq_notify(queue, event);
 }
 
-// A child would have neither its stack nor the globals.
-pid_t WRAPPED(fork)() {
-  if (braid::dsm::pthreads::started() && !braid::dsm::is_forked_child())
-    refuse(
-        "fork()",
-        "stacks and globals are shared memory, which no child has; use posix_spawn(), popen() or system()");
-  return ::fork();
-}
-
 // The process would be another program, and the other clusters wait for it. Not in a child of fork() or vfork().
 #define REPLACING(name) refuse_replacing(#name "()")
 

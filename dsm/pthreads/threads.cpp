@@ -396,6 +396,7 @@ std::uint64_t start_machine(void*) {
 // On the system's stack, and for unwinding at its beginning: the callers' frames are in memory that goes and comes.
 [[gnu::noinline]] void start() {
   if (is_started) return;
+  check_not_forked();
   is_coming = true;
   (void)shared();
   const std::uintptr_t top = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0)) - 1024;

@@ -266,6 +266,46 @@ int main(void) {
                                ' printf("%d %d\\n", number, WEXITSTATUS(status));', clusters=2)
         self.assertEqual(without_prefix(done.stdout), "5 7\n")
 
+    def test_what_children_of_fork_would_share_is_refused(self):
+        declared = ("#include <sys/wait.h>\n#include <sys/mman.h>\n#include <fcntl.h>\nstruct s { pthread_mutex_t mutex; sem_t semaphore; int number; };\n"
+                    "static struct s* map(int file) { return mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | (file < 0 ? MAP_ANONYMOUS : 0), file, 0); }\n"
+                    "static int made_file(void) { int file = open(\"file\", O_RDWR | O_CREAT, 0600); return ftruncate(file, 4096) ? -1 : file; }\n"
+                    "static int ended(void) { int status = 0; wait(&status); return WEXITSTATUS(status); }\n")
+        shown = 'printf("%d\\n", number);'
+        in_file = "struct s* s = map(made_file()); sem_init(&s->semaphore, 1, 1); pthread_mutex_init(&s->mutex, 0);"
+        for call, main, message in (
+                ("memory", "struct s* s = map(-1); if (fork() == 0) { s->number = 1; _exit(0); } number = ended();",
+                 "braid: a child of fork() uses memory from mmap() with MAP_SHARED and MAP_ANONYMOUS, "),
+                ("pthread_create()", "if (fork() == 0) { pthread_create(&name, 0, f, 0); _exit(0); } number = ended();",
+                 "braid: pthread_create() in a child of fork() in main at a.c:"),
+                ("pthread_mutex_lock()", in_file + "if (fork() == 0) { pthread_mutex_lock(&s->mutex); _exit(0); } number = ended();",
+                 "braid: pthread_mutex_lock() in main at a.c:"),
+                ("sem_wait()", in_file + "if (fork() == 0) { sem_wait(&s->semaphore); _exit(0); } number = ended();",
+                 "braid: sem_wait() in main at a.c:")):
+            with self.subTest(call=call):
+                done = self.run_thread("", main, before=declared, after=shown)
+                self.assertIn(message, done.stderr)
+                self.assertEqual(done.stdout, "[c0] 70\n", done.stderr)
+        # What is not shared by its locks, is mapped no more, or is used by no child.
+        done = self.run_thread("", "struct s* s = map(made_file()); struct s* gone = map(-1); munmap(gone, 4096); char* block = malloc(4096);"
+                               " if (fork() == 0) { block[4095] = 1; s->number = 5; pthread_mutex_lock(&m); _exit(block[4095] + 6); }"
+                               " number = ended() + s->number; munmap(s, 4096);", before=declared, after=shown, options=("--compute", "1"))
+        self.assertEqual(done.stdout, "[c0] 12\n", done.stderr)
+        done = self.run_thread("", "if (daemon(1, 1) != 0) return 1;", expect=70)
+        self.assertRegex(done.stderr, r"braid: daemon\(\) in main at a.c:\d+ is not available with --pthreads: the run ends with the process")
+
+    def test_a_thread_of_a_shared_library_that_calls_the_program_is_named_with_its_place(self):
+        (self.folder / "library.c").write_text(
+            "#include <pthread.h>\nstatic void* run(void* f) { ((void (*)(void))f)(); return f; }\n"
+            "void call(void (*f)(void)) { pthread_t t; pthread_create(&t, 0, run, f); pthread_join(t, 0); }\n")
+        run("gcc", "-shared", "-fPIC", "-pthread", "library.c", "-o", "liblibrary.so", folder=self.folder)
+        self.build("#include <pthread.h>\nvoid call(void (*)(void)); static pthread_mutex_t m; static int n;\n"
+                   "static void* f(void* p) { return p; }\nstatic void add(void) { pthread_mutex_lock(&m); ++n; pthread_mutex_unlock(&m); }\n"
+                   "int main(void) { pthread_t t; pthread_create(&t, 0, f, 0); pthread_join(t, 0); call(add); return n; }\n",
+                   "-L.", "-llibrary", "-Wl,-rpath,.")
+        self.assertRegex(live(2, "./a", folder=self.folder, expect=70).stderr,
+                         r"pthread_mutex_lock\(\) in add at a.c:4 was called by a thread that pthread_create\(\) of this program has not made: .*archive")
+
     def test_functions_and_variables_of_the_program_that_have_names_of_calls_are_its_own(self):
         (self.folder / "main.c").write_text("""#include <pthread.h>
 int printf(const char*, ...);
