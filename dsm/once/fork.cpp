@@ -1,8 +1,10 @@
 #include "dsm/once/fork.h"
 
 #include <dirent.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +27,43 @@ constinit std::array<FileIdentity, 3> original_streams{};
 
 void unbuffer(FILE* stream) {
   (void)::setvbuf(stream, nullptr, _IONBF, 0);
+}
+
+void write_all(int file, const char* from, std::size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t n = ::write(file, from, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0)
+      fail("cannot keep the rest of standard input for the clusters: {}", cause_and_cure(errno).c_str());
+    from += n;
+    bytes -= static_cast<std::size_t>(n);
+  }
+}
+
+// What was read ahead of a pipe whose writers have gone, and what it still has, becomes a file in memory. A pipe that may get more
+// stays as it is: nothing can be put back into it.
+void put_rest_of_input_into_file() {
+  constexpr int kPatience_ms = 100;  // for writers that are about to end
+  struct stat status {};
+  pollfd pipe{STDIN_FILENO, 0, 0};
+  if (stdin->_IO_read_ptr == stdin->_IO_read_end || stdin->_fileno != STDIN_FILENO ||
+      ::fstat(STDIN_FILENO, &status) != 0 || !S_ISFIFO(status.st_mode) ||
+      ::poll(&pipe, 1, kPatience_ms) != 1 || (pipe.revents & POLLHUP) == 0)
+    return;
+  const int file = ::memfd_create("braid-input", MFD_CLOEXEC);
+  if (file < 0) return;
+  write_all(file, stdin->_IO_read_ptr, static_cast<std::size_t>(stdin->_IO_read_end - stdin->_IO_read_ptr));
+  std::array<char, 4096> piece;
+  ssize_t n;
+  while ((n = ::read(STDIN_FILENO, piece.data(), piece.size())) > 0 || (n < 0 && errno == EINTR)) {
+    if (n > 0) write_all(file, piece.data(), static_cast<std::size_t>(n));
+  }
+  (void)::lseek(file, 0, SEEK_SET);
+  const bool original = is_original(STDIN_FILENO);
+  ::__fpurge(stdin);
+  ::dup2(file, STDIN_FILENO);
+  ::close(file);
+  if (original) original_streams[STDIN_FILENO] = identity(STDIN_FILENO);
 }
 
 // All open ones with a descriptor, but for standard output and error. The process has one thread.
@@ -102,6 +141,7 @@ bool is_original(int fd) {
 }
 
 void stop_reading_ahead() {
+  put_rest_of_input_into_file();
   for_each_stream([](FILE* stream) {
     if (stream != stdin && ::__fwriting(stream) != 0) return unbuffer(stream);  // nothing waits to be written
     (void)::fflush(stream);  // goes back in a file to what the program has read

@@ -30,7 +30,7 @@ bool is_original(int fd);
 
 // Clones share the descriptors of cluster 0's open streams, standard input too, and each goes on where another has stopped: so stdio
 // may keep nothing back, neither what it has read ahead nor what it is to write. Before the process is cloned; what it has read ahead of a
-// pipe stays its own. Standard output and error are each cluster's, as they were.
+// pipe stays its own, unless the pipe's writers have gone. Standard output and error are each cluster's, as they were.
 void stop_reading_ahead();
 // The same in the clone, which forgets what it has a copy of.
 void forget_what_is_read();

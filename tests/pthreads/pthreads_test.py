@@ -434,14 +434,14 @@ int main(void) {
                  "pthread_join(t, 0); }} next(0); for (int i = 0; i < count; i++) fputs(lines[i], stdout); return 0; }}\n")
         lines = self.folder / "lines"
         lines.write_text("".join(f"line {i}\n" for i in range(9)))
-        for before, through_pipe in (("next(0);", False), ("", True)):
-            with self.subTest(before):
+        for before, through_pipe in (("next(0);", False), ("", True), ("next(0);", True)):
+            with self.subTest(before, through_pipe=through_pipe):
                 self.build("#include <pthread.h>\n#include <stdio.h>\n" + reads.format(before=before))
                 with open(lines, encoding="utf-8") as file:
                     done = subprocess.run([BIN / "braid", "run", "--quiet", "--clusters", "3", "--compute", "1", "./a"], cwd=self.folder,
                                           capture_output=True, text=True, timeout=120, check=True,
                                           **({"input": file.read()} if through_pipe else {"stdin": file}))
-                self.assertEqual(without_prefix(done.stdout), "".join(f"line {i}\n" for i in range(4 if through_pipe else 5)))
+                self.assertEqual(without_prefix(done.stdout), "".join(f"line {i}\n" for i in range(5 if before else 4)))
 
     def test_threads_of_all_clusters_use_streams_that_main_has_opened(self):
         """Nothing is kept back in one cluster: neither lines to write nor what was read ahead."""
