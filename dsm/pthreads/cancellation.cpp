@@ -57,20 +57,14 @@ namespace {
 
 // The C library's for its own pthread_cancel(), which the program does not call: no program can block it or handle it.
 constexpr int kInterrupt = 32;
-constexpr Duration kTryAgain = 1_ms;          // of a thread that may end at once, and is in the runtime
-constexpr Duration kInterruptAgain = 200_us;  // one that came before the call has begun does not end it
-
+constexpr Duration kInterruptAgain = 1_ms;  // one that came before the call has begun does not end it
 // Of this cluster, by compute node: the system's thread, while a request is to interrupt it; 0: none.
-struct Call {
-  std::atomic<pid_t> thread{0};
-  std::atomic<bool> waits{false};  // in the system, and not only in its own code
-};
-constinit std::array<Call, kNodes> calls{};
+constinit std::array<std::atomic<pid_t>, kNodes> calls{};
 
 unsigned index_of(const Thread& thread) {
   return static_cast<unsigned>(&thread - shared().threads.data());
 }
-Call& call_of_caller() {
+std::atomic<pid_t>& call_of_caller() {
   return calls[current_thread()->local];
 }
 pid_t system_thread() {
@@ -96,10 +90,7 @@ bool ends_at_once() {
 
 // Where the calling thread may be interrupted, or not any more.
 void update_call() {
-  if (!waits_in_system()) return;
-  Call& call = call_of_caller();
-  call.waits = own.in_call;
-  call.thread = own.in_call || ends_at_once() ? system_thread() : 0;
+  if (waits_in_system()) call_of_caller() = own.in_call || ends_at_once() ? system_thread() : 0;
 }
 
 bool is_requested(const Thread& thread) {
@@ -121,18 +112,19 @@ void interrupt_later() {
     if (::syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &own_timer.id) != 0) return;
     own_timer.is_there = true;
   }
-  const itimerspec time{{}, to_timespec(kTryAgain)};
+  const itimerspec time{{}, to_timespec(kInterruptAgain)};
   (void)::syscall(SYS_timer_settime, own_timer.id, 0, &time, nullptr);
 }
 
-// Interrupts a call, which looks for requests then. A thread that may end at once goes on at its end if it is in the program's code; in the
-// runtime nobody could tell what it leaves behind, so it is interrupted again.
+// Interrupts a call, which looks for requests then, until the thread has left it. A thread that may end at once goes on at its end if it
+// is in the program's code; in the runtime nobody could tell what it leaves behind, so it is interrupted again.
 void handle_interrupt(int, siginfo_t*, void* context) {
-  if (!ends_at_once() || own.in_call) return;
+  if (!own.in_call && !ends_at_once()) return;
   const int before = errno;
   auto& registers = static_cast<ucontext_t*>(context)->uc_mcontext.gregs;
   const auto top = static_cast<std::uintptr_t>(registers[REG_RSP]);
-  const bool in_program = top - shared_stack.low < shared_stack.bytes && in_locked_assembly == 0 &&
+  const bool in_program = !own.in_call && top - shared_stack.low < shared_stack.bytes &&
+                          in_locked_assembly == 0 &&
                           !is_in_runtime(static_cast<std::uintptr_t>(registers[REG_RIP]));
   if (!in_program) {
     interrupt_later();
@@ -159,15 +151,11 @@ void handle_interrupts() {
   (void)::syscall(SYS_rt_sigaction, kInterrupt, &action, nullptr, sizeof action.mask);
 }
 
+// Waits for nothing that the thread does: it may need what the caller has.
 void interrupt(unsigned local) {
   handle_interrupts();
-  Call& call = calls[local];
-  for (pid_t thread; (thread = call.thread) != 0 && thread != ::gettid();
-       thread_host::sleep(kInterruptAgain)) {
-    const bool waits = call.waits;
-    (void)::syscall(SYS_tgkill, ::getpid(), thread, kInterrupt);
-    if (!waits) return;
-  }
+  const pid_t thread = calls[local];
+  if (thread != 0 && thread != ::gettid()) (void)::syscall(SYS_tgkill, ::getpid(), thread, kInterrupt);
 }
 
 // Marks the thread; 0, and `waits`, or an error number.
@@ -290,6 +278,8 @@ void end_point() {
   if (!own.in_call) return;
   own.in_call = false;
   update_call();
+  const itimerspec never{};
+  if (own_timer.is_there) (void)::syscall(SYS_timer_settime, own_timer.id, 0, &never, nullptr);
 }
 
 void tell_helper(const Thread& caller, const Thread& helper) {

@@ -2,8 +2,8 @@
 // it is seen when it is. A thread looks at it in the calls that POSIX names cancellation points, and ends there as by pthread_exit().
 //
 //   the thread waits for an object     it has written down which condition of the machine wakes it: that is signalled, and it looks again
-//   it waits in the system, live       a signal that does nothing interrupts the call, again until the thread has left it; in
-//                                      another cluster the thread sends it that starts threads there
+//   it waits in the system, live       a signal interrupts the call, again until the thread has left it; in another cluster the thread
+//                                      sends it that starts threads there
 //   it sleeps or waits in simulation   it looks every millisecond of virtual time
 //   it computes                        it goes on until its next cancellation point; or, live, if it is to end at once
 //                                      (PTHREAD_CANCEL_ASYNCHRONOUS), the signal's handler sends it there
@@ -65,6 +65,19 @@ auto at_point(Call&& call) {
   end_point();
   if (result == -1 && is_cancelled()) end_cancelled();
   return result;
+}
+
+// The same of a read of a stream, which has come to nothing where failed(result). The stream has no error after it.
+void forget_interrupt(std::FILE* stream);
+template <class Call, class Failed>
+auto at_read(std::FILE* stream, Call&& call, Failed&& failed) {
+  if (!can_be_cancelled()) return call();
+  begin_point();
+  const auto result = call();
+  end_point();
+  if (!failed(result) || !is_cancelled()) return result;
+  forget_interrupt(stream);
+  end_cancelled();
 }
 
 }  // namespace braid::dsm::pthreads

@@ -24,6 +24,7 @@
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
 #include "dsm/program/thread_host.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/streams.h"
 #include "dsm/pthreads/wrapped.h"
@@ -263,7 +264,8 @@ ssize_t WRAPPED(getdelim)(char** line, std::size_t* room, int delimiter, FILE* f
     return at(home, "getline()", [=] { return WRAPPED(getdelim)(line, room, delimiter, file); });
   char* read = nullptr;
   std::size_t read_room = 0;
-  const ssize_t length = ::getdelim(&read, &read_room, delimiter, file);
+  const ssize_t length = at_read(
+      file, [&] { return ::getdelim(&read, &read_room, delimiter, file); }, [](ssize_t n) { return n < 0; });
   if (length >= 0) {
     const auto bytes = static_cast<std::size_t>(length) + 1;
     if (*line == nullptr || *room < bytes) {

@@ -1,18 +1,14 @@
-// Output of programs for simulation to standard streams (streams.h, Printing).
+// Output to standard streams: a cancellation point, and kept apart in simulation (streams.h, Printing).
 #include <stdarg.h>
 #include <stdio.h>
 
-#include "dsm/pthreads/machine.h"
+#include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/streams.h"
 #include "dsm/pthreads/wrapped.h"
 
 using namespace braid::dsm::pthreads;  // NOLINT
 
 extern "C" {
-
-// `braid sim` finds it in the program's file: each thread has thread-local variables of its own.
-extern const char braid_threads_have_variables;
-const char braid_threads_have_variables = 1;
 
 int __wrap_vfprintf(FILE* stream, const char* format, va_list arguments);
 int __wrap_fputc(int character, FILE* stream);
@@ -38,6 +34,7 @@ int WRAPPED(__printf_chk)(int, const char* format, ...) {
   return written;
 }
 int WRAPPED(puts)(const char* text) {
+  test_cancellation();
   const Printing printing;
   return ::puts(text);
 }

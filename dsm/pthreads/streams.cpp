@@ -351,6 +351,7 @@ int WRAPPED(pclose)(FILE* stream) {
 // --- Written
 
 int WRAPPED(vfprintf)(FILE* stream, const char* format, va_list arguments) {
+  test_cancellation();
   const unsigned home = home_of(stream, "fprintf()");
   if (home == kHere) {
     const Printing printing;
@@ -382,6 +383,7 @@ int WRAPPED(__fprintf_chk)(FILE* stream, int, const char* format, ...) {
   return written;
 }
 std::size_t WRAPPED(fwrite)(const void* memory, std::size_t bytes, std::size_t count, FILE* stream) {
+  test_cancellation();
   const unsigned home = home_of(stream, "fwrite()");
   if (home != kHere && bytes > 0 && count > 0)
     return write_at(home, "fwrite()", memory, bytes * count, stream) / bytes;
@@ -389,6 +391,7 @@ std::size_t WRAPPED(fwrite)(const void* memory, std::size_t bytes, std::size_t c
   return ::fwrite(memory, bytes, count, stream);
 }
 int WRAPPED(fputs)(const char* text, FILE* stream) {
+  test_cancellation();
   const unsigned home = home_of(stream, "fputs()");
   if (home != kHere) {
     const std::size_t bytes = ::strlen(text);
@@ -398,6 +401,7 @@ int WRAPPED(fputs)(const char* text, FILE* stream) {
   return ::fputs(text, stream);
 }
 int WRAPPED(fputc)(int character, FILE* stream) {
+  test_cancellation();
   return at(home_of(stream, "fputc()"), "fputc()", [=] {
     const Printing printing;
     return ::fputc(character, stream);
@@ -407,6 +411,7 @@ int WRAPPED(putc)(int character, FILE* stream) {
   return WRAPPED(fputc)(character, stream);
 }
 int WRAPPED(fflush)(FILE* stream) {
+  test_cancellation();
   return at(home_of(stream, "fflush()"), "fflush()", [=] {
     const Printing printing;
     return ::fflush(stream);
@@ -440,30 +445,46 @@ int WRAPPED(fflush_unlocked)(FILE* stream) {
 
 // --- Read
 
+static bool is_end(int result) {
+  return result < 0;
+}
+
 char* WRAPPED(fgets)(char* buffer, int bytes, FILE* stream) {
-  const unsigned home = home_of(stream, "fgets()");
-  if (home == kHere || bytes <= 0) return ::fgets(buffer, bytes, stream);
-  const Bounce copy(static_cast<std::size_t>(bytes));
-  char* const to = copy.get();
-  char* const read = at(home, "fgets()", [=] { return ::fgets(to, bytes, stream); });
-  if (read == nullptr) return nullptr;
-  ::strcpy(buffer, to);
-  return buffer;
+  const auto read = [&]() -> char* {
+    const unsigned home = home_of(stream, "fgets()");
+    if (home == kHere || bytes <= 0) return ::fgets(buffer, bytes, stream);
+    const Bounce copy(static_cast<std::size_t>(bytes));
+    char* const to = copy.get();
+    char* const found = at(home, "fgets()", [=] { return ::fgets(to, bytes, stream); });
+    if (found == nullptr) return nullptr;
+    ::strcpy(buffer, to);
+    return buffer;
+  };
+  return at_read(stream, read, [](const char* line) { return line == nullptr; });
 }
 char* WRAPPED(__fgets_chk)(char* buffer, std::size_t room, int bytes, FILE* stream) {
-  if (home_of(stream, "fgets()") == kHere) return ::__fgets_chk(buffer, room, bytes, stream);
-  return WRAPPED(fgets)(buffer, bytes, stream);
+  const auto read = [&]() -> char* {
+    if (home_of(stream, "fgets()") == kHere) return ::__fgets_chk(buffer, room, bytes, stream);
+    return WRAPPED(fgets)(buffer, bytes, stream);
+  };
+  return at_read(stream, read, [](const char* line) { return line == nullptr; });
 }
 std::size_t WRAPPED(fread)(void* memory, std::size_t bytes, std::size_t count, FILE* stream) {
-  const unsigned home = home_of(stream, "fread()");
-  return home == kHere ? ::fread(memory, bytes, count, stream)
-                       : read_at(home, "fread()", memory, bytes, count, stream);
+  const auto read = [&] {
+    const unsigned home = home_of(stream, "fread()");
+    return home == kHere ? ::fread(memory, bytes, count, stream)
+                         : read_at(home, "fread()", memory, bytes, count, stream);
+  };
+  return at_read(stream, read, [&](std::size_t n) { return n < count; });
 }
 std::size_t WRAPPED(__fread_chk)(void* memory, std::size_t room, std::size_t bytes, std::size_t count,
                                  FILE* stream) {
-  const unsigned home = home_of(stream, "fread()");
-  return home == kHere ? ::__fread_chk(memory, room, bytes, count, stream)
-                       : read_at(home, "fread()", memory, bytes, count, stream);
+  const auto read = [&] {
+    const unsigned home = home_of(stream, "fread()");
+    return home == kHere ? ::__fread_chk(memory, room, bytes, count, stream)
+                         : read_at(home, "fread()", memory, bytes, count, stream);
+  };
+  return at_read(stream, read, [&](std::size_t n) { return n < count; });
 }
 std::size_t WRAPPED(fread_unlocked)(void* memory, std::size_t bytes, std::size_t count, FILE* stream) {
   const unsigned home = home_of(stream, "fread_unlocked()");
@@ -490,8 +511,13 @@ int WRAPPED(vfscanf)(FILE* stream, const char* format, va_list arguments) {
   va_list copy;
   va_copy(copy, arguments);
   va_list* const all = &copy;
-  const int read =
-      at(home_of(stream, "fscanf()"), "fscanf()", [=] { return ::__isoc99_vfscanf(stream, format, *all); });
+  const int read = at_read(
+      stream,
+      [&] {
+        return at(home_of(stream, "fscanf()"), "fscanf()",
+                  [=] { return ::__isoc99_vfscanf(stream, format, *all); });
+      },
+      is_end);
   va_end(copy);
   return read;
 }
@@ -512,8 +538,14 @@ int WRAPPED(__isoc99_fscanf)(FILE* stream, const char* format, ...) {
   va_end(arguments);
   return read;
 }
-AT_HOME(int, fgetc, (FILE * stream), stream, stream)
-AT_HOME(int, getc, (FILE * stream), stream, stream)
+int WRAPPED(fgetc)(FILE* stream) {
+  return at_read(
+      stream, [=] { return at(home_of(stream, "fgetc()"), "fgetc()", [=] { return ::fgetc(stream); }); },
+      is_end);
+}
+int WRAPPED(getc)(FILE* stream) {
+  return WRAPPED(fgetc)(stream);
+}
 AT_HOME(int, fgetc_unlocked, (FILE * stream), stream, stream)
 AT_HOME(int, getc_unlocked, (FILE * stream), stream, stream)
 AT_HOME(int, ungetc, (int character, FILE* stream), stream, character, stream)
@@ -579,3 +611,7 @@ int WRAPPED(fileno)(FILE* stream) {
 }
 
 }  // extern "C"
+
+void braid::dsm::pthreads::forget_interrupt(FILE* stream) {
+  if (errno == EINTR) WRAPPED(clearerr)(stream);
+}

@@ -13,6 +13,10 @@ using namespace braid::dsm::pthreads;  // NOLINT
 
 extern "C" {
 
+// `braid sim` finds it in the program's file: each thread has thread-local variables of its own.
+extern const char braid_threads_have_variables;
+const char braid_threads_have_variables = 1;
+
 int WRAPPED(clock_gettime)(clockid_t clock, timespec* time) {
   if (::clock_getres(clock, nullptr) != 0) return -1;  // it is none
   *time = braid::to_timespec(now(clock));

@@ -23,6 +23,7 @@ extern char** environ;
 static sem_t begun;
 static int wrong, cleaned;
 static int early[2], late[2];  // pipes, from before the start and of a thread
+static FILE* nothing;
 static sigset_t all_signals, awaited;
 
 static void expect(int right, const char* what) {
@@ -96,6 +97,43 @@ static void receive(void) {
   sem_post(&begun);
   recv(ends[0], &byte, 1, 0);
 }
+// Its own: two threads would wait for the stream's lock.
+static FILE* lines(void) {
+  return fdopen(dup(early[0]), "r");
+}
+static void read_line(void) {
+  char line[10];
+  sem_post(&begun);
+  fgets(line, sizeof line, lines());
+}
+static void read_character(void) {
+  sem_post(&begun);
+  fgetc(lines());
+}
+static void read_number(void) {
+  int number;
+  sem_post(&begun);
+  fscanf(lines(), "%d", &number);
+}
+static void read_block(void) {
+  char bytes[10];
+  sem_post(&begun);
+  fread(bytes, 1, sizeof bytes, lines());
+}
+static void read_any_line(void) {
+  char* line = NULL;
+  size_t room = 0;
+  sem_post(&begun);
+  getline(&line, &room, lines());
+}
+static void print_elsewhere(void) {
+  sem_post(&begun);
+  for (;;) fprintf(nothing, "%d\n", 1);
+}
+static void put(void) {
+  sem_post(&begun);
+  for (;;) fputs("nothing", nothing);
+}
 static void wait_for_signal(void) {
   int number;
   sem_post(&begun);
@@ -142,6 +180,13 @@ static const struct Wait {
              {wait_for_events, "epoll_wait()"},
              {accept_one, "accept()"},
              {receive, "recv()"},
+             {read_line, "fgets()"},
+             {read_character, "fgetc()"},
+             {read_number, "fscanf()"},
+             {read_block, "fread()"},
+             {read_any_line, "getline()"},
+             {print_elsewhere, "fprintf()"},
+             {put, "fputs()"},
              {wait_for_signal, "sigwait()"},
              {wait_for_signal_until, "sigtimedwait()"},
              {suspend, "sigsuspend()"},
@@ -206,6 +251,7 @@ int main(void) {
   sigdelset(&awaited, SIGCHLD);
   pthread_sigmask(SIG_BLOCK, &all_signals, NULL);  // which does not keep requests away
   if (pipe(early) != 0) return 1;
+  nothing = fopen("/dev/null", "w");
   pthread_create(&opener, NULL, open_pipe, &byte);
   sem_wait(&begun);
   for (unsigned i = 0; i < sizeof waits / sizeof *waits; ++i) {
