@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/sem.h>
+#include <sys/shm.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -86,6 +88,22 @@ int WRAPPED(mq_notify)(mqd_t queue, const sigevent* event) {
       "the C library calls the function in a thread of its own, which cannot use shared memory; let a "
       "thread of the program wait in mq_receive(), or use SIGEV_SIGNAL");
   return ::mq_notify(queue, event);
+}
+
+// What threads have written between two such calls is not seen in other clusters.
+int WRAPPED(semop)(int set, sembuf* operations, std::size_t count) {
+  if (braid::dsm::pthreads::is_run_process() && braid::dsm::pthreads::several_clusters())
+    refuse("semop()",
+           "it does not order threads of several clusters; use sem_init() and sem_wait(), or a mutex");
+  return ::semop(set, operations, count);
+}
+// The segment would be in the address space of one process.
+void* WRAPPED(shmat)(int segment, const void* address, int flags) {
+  if (braid::dsm::pthreads::is_run_process() && braid::dsm::pthreads::several_clusters())
+    refuse(
+        "shmat() after the first pthread_create()",
+        "the segment would be one cluster's alone; attach it before, or use malloc(), which threads share");
+  return ::shmat(segment, address, flags);
 }
 
 // The process would be another program, and the other clusters wait for it. Not in a child of fork() or vfork().

@@ -294,6 +294,18 @@ int main(void) {
         done = self.run_thread("", "if (daemon(1, 1) != 0) return 1;", expect=70)
         self.assertRegex(done.stderr, r"braid: daemon\(\) in main at a.c:\d+ is not available with --pthreads: the run ends with the process")
 
+    def test_semaphores_and_segments_of_the_system_are_refused_on_several_clusters(self):
+        before = ("#include <sys/sem.h>\n#include <sys/shm.h>\nstatic int* attach(void) { int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);\n"
+                  "int* at = shmat(id, 0, 0); shmctl(id, IPC_RMID, 0); return at; }\n"
+                  "static void up(void) { int set = semget(IPC_PRIVATE, 1, 0600); struct sembuf one = {0, 1, 0}; number += semop(set, &one, 1) == 0; semctl(set, 0, IPC_RMID); }\n")
+        calls = "up(); *attach() = ++number;"
+        done = self.run_thread("", calls, before=before, after=calls + ' printf("%d\\n", number);', clusters=1)
+        self.assertEqual(done.stdout, "[c0] 4\n", done.stderr)
+        for after, message in (("up();", r"semop\(\)"), ("attach();", r"shmat\(\) after the first pthread_create\(\)")):
+            with self.subTest(after=after):
+                done = self.run_thread("", calls, before=before, after=after, expect=70)
+                self.assertRegex(done.stderr, rf"braid: {message} in \w+ at a.c:\d+ is not available with --pthreads: ")
+
     def test_a_thread_of_a_shared_library_that_calls_the_program_is_named_with_its_place(self):
         (self.folder / "library.c").write_text(
             "#include <pthread.h>\nstatic void* run(void* f) { ((void (*)(void))f)(); return f; }\n"
