@@ -49,6 +49,11 @@ struct Words {
   }
 };
 
+void check_semaphores(const char* call) {
+  if (!braid::dsm::pthreads::is_run_process() || !braid::dsm::pthreads::several_clusters()) return;
+  refuse(call, "it does not order threads of several clusters; use sem_init() and sem_wait(), or a mutex");
+}
+
 void check_notification(const char* call, const sigevent* event, const char* cure) {
   if (event != nullptr && event->sigev_notify == SIGEV_THREAD) refuse(call, cure);
 }
@@ -92,10 +97,12 @@ int WRAPPED(mq_notify)(mqd_t queue, const sigevent* event) {
 
 // What threads have written between two such calls is not seen in other clusters.
 int WRAPPED(semop)(int set, sembuf* operations, std::size_t count) {
-  if (braid::dsm::pthreads::is_run_process() && braid::dsm::pthreads::several_clusters())
-    refuse("semop()",
-           "it does not order threads of several clusters; use sem_init() and sem_wait(), or a mutex");
+  check_semaphores("semop()");
   return ::semop(set, operations, count);
+}
+int WRAPPED(semtimedop)(int set, sembuf* operations, std::size_t count, const timespec* limit) {
+  check_semaphores("semtimedop()");
+  return ::semtimedop(set, operations, count, limit);
 }
 // The segment would be in the address space of one process.
 void* WRAPPED(shmat)(int segment, const void* address, int flags) {

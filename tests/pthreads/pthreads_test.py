@@ -297,11 +297,13 @@ int main(void) {
     def test_semaphores_and_segments_of_the_system_are_refused_on_several_clusters(self):
         before = ("#include <sys/sem.h>\n#include <sys/shm.h>\nstatic int* attach(void) { int id = shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600);\n"
                   "int* at = shmat(id, 0, 0); shmctl(id, IPC_RMID, 0); return at; }\n"
-                  "static void up(void) { int set = semget(IPC_PRIVATE, 1, 0600); struct sembuf one = {0, 1, 0}; number += semop(set, &one, 1) == 0; semctl(set, 0, IPC_RMID); }\n")
-        calls = "up(); *attach() = ++number;"
+                  "static void up(void) { int set = semget(IPC_PRIVATE, 1, 0600); struct sembuf one = {0, 1, 0}; number += semop(set, &one, 1) == 0; semctl(set, 0, IPC_RMID); }\n"
+                  "static void timed(void) { int set = semget(IPC_PRIVATE, 1, 0600); struct sembuf one = {0, 1, 0}; struct timespec t = {1, 0};\n"
+                  "number += semtimedop(set, &one, 1, &t) == 0; semctl(set, 0, IPC_RMID); }\n")
+        calls = "up(); timed(); *attach() = ++number;"
         done = self.run_thread("", calls, before=before, after=calls + ' printf("%d\\n", number);', clusters=1)
-        self.assertEqual(done.stdout, "[c0] 4\n", done.stderr)
-        for after, message in (("up();", r"semop\(\)"), ("attach();", r"shmat\(\) after the first pthread_create\(\)")):
+        self.assertEqual(done.stdout, "[c0] 6\n", done.stderr)
+        for after, message in (("up();", r"semop\(\)"), ("timed();", r"semtimedop\(\)"), ("attach();", r"shmat\(\) after the first pthread_create\(\)")):
             with self.subTest(after=after):
                 done = self.run_thread("", calls, before=before, after=after, expect=70)
                 self.assertRegex(done.stderr, rf"braid: {message} in \w+ at a.c:\d+ is not available with --pthreads: ")
@@ -624,6 +626,8 @@ int main(void) {
                           ("-fsanitize=undefined,address", "its runtime replaces malloc()")):
             wrong = self.build("int main(void) { return 0; }\n", word, expect=2)
             self.assertIn(f"{word}: {why}", wrong.stderr)
+        wrong = self.build("int main(void) { return 0; }\n", "-shared", "-fPIC", expect=2)
+        self.assertIn("braid-cc: --pthreads cannot be used with -shared: ", wrong.stderr)
         self.build("int main(void) { return 0; }\n", "-fopenmp-simd")
 
     def test_atomics_of_16_bytes_and_of_structures(self):
