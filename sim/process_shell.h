@@ -37,7 +37,7 @@ class ShellFiles {
   ShellFiles(const ShellFiles&) = delete;
   ShellFiles& operator=(const ShellFiles&) = delete;
 
-  // The shell of a program that has these files lives until the files do.
+  // The shells of the programs that have these files, each from its making to its end; the first is cluster 0's.
   void add(ProcessShell& shell) { shells_.push_back(&shell); }
   void remove(const ProcessShell& shell) { std::erase(shells_, &shell); }
   const std::vector<ProcessShell*>& shells() const { return shells_; }
