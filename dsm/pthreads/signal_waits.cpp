@@ -131,6 +131,13 @@ int WRAPPED(sigsuspend)(const sigset_t* mask) {
   const sigset_t given = braid::dsm::without_fault_signals(*mask);
   return wait_until([&] { return one_would_come(given); }) ? ::sigsuspend(&given) : -1;
 }
+// sigpause() of System V and POSIX: with the thread's mask but for the signal.
+int WRAPPED(__xpg_sigpause)(int signal) {
+  sigset_t mask;
+  (void)::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+  if (::sigdelset(&mask, signal) != 0) return -1;
+  return WRAPPED(sigsuspend)(&mask);
+}
 int WRAPPED(pause)() {
   if (waits_in_system()) return at_point([] { return ::pause(); });
   test_cancellation();

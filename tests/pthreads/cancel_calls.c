@@ -148,6 +148,10 @@ static void suspend(void) {
   sem_post(&begun);
   sigsuspend(&all_signals);
 }
+static void pause_for_signal(void) {
+  sem_post(&begun);
+  sigpause(SIGUSR2);
+}
 static void pause_for_ever(void) {
   sem_post(&begun);
   pause();
@@ -190,6 +194,7 @@ static const struct Wait {
              {wait_for_signal, "sigwait()"},
              {wait_for_signal_until, "sigtimedwait()"},
              {suspend, "sigsuspend()"},
+             {pause_for_signal, "sigpause()"},
              {pause_for_ever, "pause()"},
              {wait_for_child, "waitpid()"}};
 
