@@ -328,12 +328,12 @@ int select(const int* of, int count, int rank);
 double regcomp(double x);
 void signal(int* semaphore);
 int remove(int x), glob(void);
-extern int sleep;
+extern int sleep, name;  // no call has the second one's
 static int values[5] = {5, 3, 1, 4, 2}, semaphore;
 static void* f(void* p) {
   char line[4];
   signal(&semaphore);
-  printf("%d %d %.1f %d %d %d\\n", getline(line, 4), select(values, 5, 2), regcomp(3), remove(4), glob(), sleep++);
+  printf("%d %d %.1f %d %d %d\\n", getline(line, 4), select(values, 5, 2), regcomp(3), remove(4), glob(), sleep++ + name);
   return p;
 }
 int main(void) {
@@ -348,7 +348,7 @@ int main(void) {
         (self.folder / "own.c").write_text(
             "int getline(char* line, int room) { line[0] = 0; return room; }\nint select(const int* of, int count, int rank) { return of[rank] * count; }\n"
             "double regcomp(double x) { return x / 2; }\nvoid signal(int* semaphore) { ++*semaphore; }\nint remove(int x) { return -x; }\n"
-            "int glob(void) { return 8; }\nint sleep = 77;\n")
+            "int glob(void) { return 8; }\nint sleep = 77, name;\n")
         for flags in ((), ("-flto", "-s")):
             with self.subTest(flags=flags):
                 run(BIN / "braid-cc", "--pthreads", "-w", "-O1", *flags, "main.c", "own.c", "-o", "a", folder=self.folder)
