@@ -11,7 +11,9 @@
 
 #include <array>
 #include <cerrno>
+#include <string_view>
 
+#include "base/output_file.h"
 #include "base/system_error.h"
 #include "dsm/program/failure.h"
 #include "dsm/program/host.h"
@@ -29,15 +31,9 @@ void unbuffer(FILE* stream) {
   (void)::setvbuf(stream, nullptr, _IONBF, 0);
 }
 
-void write_all(int file, const char* from, std::size_t bytes) {
-  while (bytes > 0) {
-    const ssize_t n = ::write(file, from, bytes);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0)
-      fail("cannot keep the rest of standard input for the clusters: {}", cause_and_cure(errno).c_str());
-    from += n;
-    bytes -= static_cast<std::size_t>(n);
-  }
+void keep_input(int file, std::string_view bytes) {
+  if (const int problem = write_all(file, bytes); problem != 0)
+    fail("cannot keep the rest of standard input for the clusters: {}", cause_and_cure(problem).c_str());
 }
 
 // What was read ahead of a pipe whose writers have gone, and what it still has, becomes a file in memory. A pipe that may get more
@@ -52,11 +48,11 @@ void put_rest_of_input_into_file() {
     return;
   const int file = ::memfd_create("braid-input", MFD_CLOEXEC);
   if (file < 0) return;
-  write_all(file, stdin->_IO_read_ptr, static_cast<std::size_t>(stdin->_IO_read_end - stdin->_IO_read_ptr));
+  keep_input(file, {stdin->_IO_read_ptr, stdin->_IO_read_end});
   std::array<char, 4096> piece;
   ssize_t n;
   while ((n = ::read(STDIN_FILENO, piece.data(), piece.size())) > 0 || (n < 0 && errno == EINTR)) {
-    if (n > 0) write_all(file, piece.data(), static_cast<std::size_t>(n));
+    if (n > 0) keep_input(file, {piece.data(), static_cast<std::size_t>(n)});
   }
   (void)::lseek(file, 0, SEEK_SET);
   const bool original = is_original(STDIN_FILENO);
