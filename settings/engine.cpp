@@ -119,7 +119,8 @@ constexpr Setting kSettings[] = {
              "yes: it saves what a message costs. mgs no: each message is an Active Message of its own"}),
     choice<&E::release_at_unlock>(
         {.name = "release_at_unlock",
-         .help = "a node that unlocks waits until its cluster's writes are visible everywhere",
+         .help =
+             "a node that unlocks waits until its cluster's writes are visible everywhere; lazy: to all that acquire next",
          .reason =
              "no: they become visible when the lock leaves the cluster. mgs yes (assumed): release consistency "
              "without a difference between nodes of this cluster and others"}),

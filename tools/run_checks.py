@@ -63,6 +63,9 @@ FULL_CHECKS = [
     # The test among those above makes 10^6.
     ("memory after 10^8 lock operations",
      ["env", "BRAID_LOCK_OPERATIONS=100000000", "build/release/bin/dsm_engine_allocation_test", "--gtest_filter=*Memory*"]),
+    # The tests among those above explore some lazy machines only.
+    ("machines of the explorer, lazy 1", ["build/release/bin/engine_explorer", "--suite", "1", "--lazy"]),
+    ("machines of the explorer, lazy 2", ["build/release/bin/engine_explorer", "--suite", "2", "--lazy"]),
     ("lines that the fuzzers reach", ["tools/fuzz_coverage"]),
     # The tests among those above take the first 1,500 and 1,000.
     ("10,000 worlds", ["build/release/bin/fault_simulation", "--seeds", "10000", "--jobs", "2"]),

@@ -445,7 +445,7 @@ void EngineWorld::Parts::go_on() {
     } else if (n.in_progress == Operation::kUnlock) {
       n.in_progress = Operation::kNone;
       for (ProgramNode& other : programs)
-        if (bounds.release_at_unlock) raise(other.knows, n.knows);
+        if (bounds.release_at_unlock && bounds.protocol != Protocol::kLazy) raise(other.knows, n.knows);
     } else if (n.in_progress == Operation::kBarrier) {
       for (const ProgramNode& other : programs)
         if (other.phase < n.phase || (other.phase == n.phase && other.in_progress != Operation::kBarrier))

@@ -16,7 +16,8 @@
 //     No cluster sends more than lease_rounds probes in a stay.
 //   - With WorldBounds::tries node 0 locks, and may end while it has the lock, and the others only try. So if a try waited until
 //     the lock is freed, there would be a state from which the end cannot be reached.
-//   - With WorldBounds::release_at_unlock an unlock ends when every node reads what was written before it.
+//   - With WorldBounds::release_at_unlock an unlock ends when every node reads what was written before it, with the lazy protocol
+//     every node that acquires after it.
 //   - The lock has one holder. No node passes a barrier before all have arrived.
 //   - No engine refuses another one's message; every engine's invariants hold after every event.
 //   - When nothing can happen any more all programs have ended, all engines are quiet, and every cluster

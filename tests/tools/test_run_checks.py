@@ -179,16 +179,18 @@ class RunChecks(tree.TreeTest):
         self.write("build/release/bin/dsm_engine_allocation_test", "#!/bin/sh\ntest \"$BRAID_LOCK_OPERATIONS\" = 100000000\n",
                    mode=0o755)
         self.write("build/release/bin/fault_simulation", f"#!/bin/sh\necho $* >>{self.root}/worlds\n", mode=0o755)
+        self.write("build/release/bin/engine_explorer", f"#!/bin/sh\necho $* >>{self.root}/machines\n", mode=0o755)
         self.write("tests/live/failing_start_test.py", "import os\nassert os.environ['BRAID_FAIL_ALL'] == os.environ['BRAID_LONG_TESTS'] == '1'\n")
         self.write("tests/live/random_kills_test.py", "import sys\nassert sys.argv[2:] == ['--moments', '1000', '--seed', '0']\n")
         self.write("tests/cli/study_bytes_test.py", "import sys\nassert sys.argv[2:6] == ['--moments', '20', '--seed', '0']\n")
         self.write("tests/hosts/packet_hosts_test.py", "import os\nassert os.environ['BRAID_OUTAGE_SECONDS'] == '20'\n")
         self.stub("tools/fuzz_coverage")
         result = self.run_tool(self.root / "tools/check", "--full")
-        # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; worlds, twice; 1,000 random moments; a study
+        # debug: configured, built, 2 tests; every process killed; 10^8 lock operations; lazy machines and worlds, twice each; 1,000 random moments; a study
         # at 20; every start refused something; a link down; long commands; lines that fuzzers reach; and the live tests repeated.
-        self.assert_closes(result, 0, f"{self.ALL + 5 + 11} passed, 0 failed")
+        self.assert_closes(result, 0, f"{self.ALL + 5 + 13} passed, 0 failed")
         self.assertEqual((self.root / "worlds").read_text(), "--seeds 10000 --jobs 2\n--shared-memory --seeds 5000 --jobs 2\n")
+        self.assertEqual((self.root / "machines").read_text(), "--suite 1 --lazy\n--suite 2 --lazy\n")
         self.assertIn("every process killed once", result.stdout)
         self.assertIn("killed at 1,000 random moments", result.stdout)
         self.assertIn("failing_start_test.py", result.stdout)
