@@ -31,6 +31,8 @@ function(braid_join_pthreads name)
   endif()
   set(wraps "")
   set(renamed "")
+  set(lists "${arg_WRAPPED}")
+  list(TRANSFORM lists PREPEND ${PROJECT_SOURCE_DIR}/dsm/pthreads/)
   foreach(file ${arg_WRAPPED})
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/dsm/pthreads/${file})
     file(STRINGS ${PROJECT_SOURCE_DIR}/dsm/pthreads/${file} wrapped)
@@ -92,7 +94,9 @@ function(braid_join_pthreads name)
       ${object}.whole ${object}
     COMMAND ${CMAKE_COMMAND} -E rm ${object}.whole
     COMMAND sh -c "if ${CMAKE_NM} ${object} | grep ' [TW] __real_'; then echo 'defined by the runtime itself, and renamed' >&2; exit 1; fi"
+    COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/check_wrapped.sh ${CMAKE_NM} ${object} $<TARGET_FILE:braid_pthreads_calls> ${lists}
     DEPENDS ${arg_WHOLE} ${archives} ${renames} ${PROJECT_SOURCE_DIR}/cmake/runtime_text.ld
+      braid_pthreads_calls ${lists} ${PROJECT_SOURCE_DIR}/cmake/check_wrapped.sh
     COMMENT "Joining the runtime of pthread programs: ${name}" VERBATIM)
   set(${name}_object ${object} PARENT_SCOPE)
   set(${name}_wraps "${wraps}" PARENT_SCOPE)
