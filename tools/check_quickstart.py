@@ -17,7 +17,7 @@ import tempfile
 # The most objects that may be compiled. A new source file of a library or a program is a reason to raise it; anything that is
 # not needed by `braid run`, `braid sim`, `braid study`, `braid fit`, `braid report`, `braid calibrate` or the compilers for
 # programs is not.
-MOST_OBJECTS = 437
+MOST_OBJECTS = 438
 
 # The programs that `braid` needs: each must be among the outputs.
 MUST_BUILD = ("bin/braid", "bin/braidd", "bin/braid-times", "bin/jacobi", "bin/sim/jacobi", "sim/charge/braid_charge.so",

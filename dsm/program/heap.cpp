@@ -1,6 +1,7 @@
 #include "dsm/program/heap.h"
 
 #include <fcntl.h>
+#include <link.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -29,6 +30,24 @@ struct MappingLimit {
   }
 };
 
+// Functions within functions of GCC's C have code on the stacks of their callers, which may be in the heap. The linker marks a
+// program with such functions; the program file is the first that is listed.
+int execution_bits() {
+  static const int bits = [] {
+    int found = 0;
+    ::dl_iterate_phdr(
+        [](dl_phdr_info* info, std::size_t, void* result) {
+          for (int i = 0; i < info->dlpi_phnum; ++i)
+            if (info->dlpi_phdr[i].p_type == PT_GNU_STACK && (info->dlpi_phdr[i].p_flags & PF_X) != 0)
+              *static_cast<int*>(result) = PROT_EXEC;
+          return 1;
+        },
+        &found);
+    return found;
+  }();
+  return bits;
+}
+
 }  // namespace
 
 Error heap_mapping_failed(std::size_t bytes, int error_number, const char* setting) {
@@ -38,7 +57,9 @@ Error heap_mapping_failed(std::size_t bytes, int error_number, const char* setti
 
 Result<std::byte*> map_heap_addresses(const HeapMapping& m) {
   void* const wanted = reinterpret_cast<void*>(kHeapAddress);  // NOLINT
-  void* const view = ::mmap(wanted, m.bytes, m.protection, m.flags | MAP_FIXED_NOREPLACE, m.file,
+  const int execution = execution_bits();  // also for protection_bits(), which must not look for it
+  const int protection = m.protection == PROT_NONE ? PROT_NONE : m.protection | execution;
+  void* const view = ::mmap(wanted, m.bytes, protection, m.flags | MAP_FIXED_NOREPLACE, m.file,
                             static_cast<off_t>(m.offset));
   if (view == wanted) return static_cast<std::byte*>(view);
   if (view == MAP_FAILED && errno != EEXIST) return heap_mapping_failed(m.bytes, errno, m.setting);
@@ -55,9 +76,9 @@ int protection_bits(Access access) {
     case Access::kNone:
       return PROT_NONE;
     case Access::kRead:
-      return PROT_READ;
+      return PROT_READ | execution_bits();
     case Access::kWrite:
-      return PROT_READ | PROT_WRITE;
+      return PROT_READ | PROT_WRITE | execution_bits();
   }
   return PROT_NONE;
 }

@@ -11,6 +11,9 @@
 //
 // Functions of the C library's header that use a stream's fields are called.
 //
+// Thread-local variables are made as for systems that have none: GCC asks for the address of each by a call (thread_variables.cpp), so that they
+// are in shared memory. Those that libraries define, by their headers, stay the system's.
+//
 // Threads wait for volatile variables that others write. Calls (atomics.cpp, dsm/parmacs/volatiles.cpp) see to it that the one comes to see the other, and
 // what was written before it: a write of a number or a pointer becomes a call, a read of one has a call behind it, and any other
 // volatile access has one on each side.
@@ -32,6 +35,7 @@
 #include <gimple.h>
 #include <ssa.h>
 
+#include <cgraph.h>
 #include <context.h>
 #include <diagnostic-core.h>
 #include <fold-const.h>
@@ -39,6 +43,7 @@
 #include <gimplify-me.h>
 #include <gimplify.h>
 #include <plugin-version.h>
+#include <target.h>
 #include <tree-cfg.h>
 #include <tree-pass.h>
 
@@ -483,15 +488,56 @@ class TellVolatileAccesses final : public gimple_opt_pass {
       GIMPLE_PASS, "braid_volatile", OPTGROUP_NONE, TV_NONE, PROP_cfg, 0, 0, 0, 0};
 };
 
-// Every function goes through it once, optimised or not.
-void add_pass(const char* plugin, gimple_opt_pass* pass) {
+void add_beside(const char* plugin, opt_pass* pass, const char* other, pass_positioning_ops where_there) {
   register_pass_info where;
   where.pass = pass;
-  where.reference_pass_name = "cfg";
+  where.reference_pass_name = other;
   where.ref_pass_instance_number = 1;
-  where.pos_op = PASS_POS_INSERT_AFTER;
+  where.pos_op = where_there;
   register_callback(plugin, PLUGIN_PASS_MANAGER_SETUP, NULL, &where);
 }
+
+// Every function goes through it once, optimised or not.
+void add_pass(const char* plugin, gimple_opt_pass* pass) {
+  add_beside(plugin, pass, "cfg", PASS_POS_INSERT_AFTER);
+}
+
+// Around GCC's pass that makes the calls for thread-local variables: those of libraries are none for it.
+std::vector<varpool_node*> variables_of_libraries;
+
+class HideVariablesOfLibraries : public simple_ipa_opt_pass {
+ public:
+  HideVariablesOfLibraries() : simple_ipa_opt_pass(kData, g) {}
+  unsigned execute(function* /*all*/) override {
+    varpool_node* variable = nullptr;
+    FOR_EACH_VARIABLE(variable) {
+      if (!DECL_THREAD_LOCAL_P(variable->decl) || variable->definition ||
+          !DECL_IN_SYSTEM_HEADER(variable->decl))
+        continue;
+      variables_of_libraries.push_back(variable);
+      variable->tls_model = TLS_MODEL_NONE;
+    }
+    return 0;
+  }
+
+ private:
+  static constexpr pass_data kData = {
+      SIMPLE_IPA_PASS, "braid_hide_variables", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0};
+};
+
+class ShowVariablesOfLibraries : public simple_ipa_opt_pass {
+ public:
+  ShowVariablesOfLibraries() : simple_ipa_opt_pass(kData, g) {}
+  unsigned execute(function* /*all*/) override {
+    for (varpool_node* const variable : variables_of_libraries) variable->tls_model = TLS_MODEL_INITIAL_EXEC;
+    variables_of_libraries.clear();
+    return 0;
+  }
+
+ private:
+  static constexpr pass_data kData = {
+      SIMPLE_IPA_PASS, "braid_show_variables", OPTGROUP_NONE, TV_NONE, 0, 0, 0, 0, 0};
+};
 
 // The C library's header has these as functions that are compiled into their callers and use the fields of a stream, which may be
 // memory of another cluster (streams.cpp).
@@ -533,6 +579,9 @@ int plugin_init(plugin_name_args* info, plugin_gcc_version* version) {
   } else {
     add_pass(info->base_name, new LockAtomicAssembly());
     register_callback(info->base_name, PLUGIN_FINISH_PARSE_FUNCTION, on_function, NULL);
+    targetm.have_tls = false;
+    add_beside(info->base_name, new HideVariablesOfLibraries(), "emutls", PASS_POS_INSERT_BEFORE);
+    add_beside(info->base_name, new ShowVariablesOfLibraries(), "emutls", PASS_POS_INSERT_AFTER);
   }
   add_pass(info->base_name, new TellVolatileAccesses());
   return 0;

@@ -367,6 +367,9 @@ bool run_until_exit(void (*function)(void*), void* argument);
 // Destructors of the calling thread's thread-local variables, if it is not one of the system; on its stack in shared memory.
 void run_variable_destructors();
 
+// The calling thread's thread-local variables, after all that may use them (thread_variables.cpp).
+void free_thread_variables();
+
 // Mutexes, for conditions.cpp: gives one up and takes it back, whatever its kind and how often the caller has it. An error
 // number if the caller does not have it. Whether it is the lock of the machine at its address; otherwise its state is in memory.
 bool is_lock(const pthread_mutex_t* mutex);

@@ -179,6 +179,7 @@ void end_thread(void* argument) {
   Thread& thread = *static_cast<Thread*>(argument);
   use_shared_stack({});
   run_on_shared_stack(run_destructors, nullptr, own.stack, thread.stack_bytes);
+  free_thread_variables();
   set_system_thread(thread.local, 0);
   give_stack(thread.stack_bytes, own.stack);
   // One that waits for threads may have the next one, which begins when this has ended.

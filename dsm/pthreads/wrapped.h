@@ -36,6 +36,7 @@ int WRAPPED(sem_init)(sem_t* semaphore, int across_processes, unsigned value);
 void* WRAPPED(malloc)(std::size_t bytes);
 void* WRAPPED(calloc)(std::size_t count, std::size_t element_bytes);
 void* WRAPPED(realloc)(void* memory, std::size_t bytes);
+void* WRAPPED(aligned_alloc)(std::size_t alignment, std::size_t bytes);
 void WRAPPED(free)(void* memory);
 }
 

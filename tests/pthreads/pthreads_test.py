@@ -68,6 +68,14 @@ class Pthreads(unittest.TestCase):
                 done = live(2, "./calls", folder=self.folder, options=options)
                 self.assertEqual(done.stdout, "[c0] calls: 0 wrong\n", done.stderr)
 
+    @unittest.skipUnless(PLUGIN.exists(), "the compiler plug-in is not built")
+    def test_thread_local_variables_are_shared_by_address(self):
+        self.assertTrue(self.compare("thread_variables", clusters=(1, 2, 4, 8)).endswith("800 19, 0 wrong\n"))
+        for options in (("--protocol", "lazy"), ("--protection", "mprotect")):
+            with self.subTest(options=options):
+                done = live(4, "./thread_variables", folder=self.folder, options=options)
+                self.assertTrue(done.stdout.endswith("800 19, 0 wrong\n"), done.stdout + done.stderr)
+
     def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
         self.assertEqual(self.compare("tries"), "tries: 0 wrong\n")
 

@@ -80,6 +80,10 @@ class Simulated(unittest.TestCase):
     def test_every_call_that_waits(self):
         self.assertEqual(self.compare(FOLDER / "calls.c"), "calls: 0 wrong\n")
 
+    @unittest.skipUnless((BIN.parent / "lib" / "braid_pthreads.so").exists(), "the compiler plug-in is not built")
+    def test_thread_local_variables_are_shared_by_address(self):
+        self.assertTrue(self.compare(FOLDER / "thread_variables.c", strict=False).endswith("800 19, 0 wrong\n"))
+
     def test_calls_that_do_not_wait_or_give_up_and_atomics(self):
         self.assertEqual(self.compare(FOLDER / "tries.c"), "tries: 0 wrong\n")
 
