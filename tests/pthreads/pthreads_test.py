@@ -316,6 +316,16 @@ int main(void) {
                 done = self.run_thread("", calls, before=before, after=after, expect=70)
                 self.assertRegex(done.stderr, rf"braid: {message} in \w+ at a.c:\d+ is not available with --pthreads: ")
 
+    def test_memory_behind_the_data_is_refused_on_several_clusters(self):
+        own = "static int* take(void) { int* at = sbrk(4096); *at = 5; return at; }\n"
+        done = self.run_thread("number += *take();", "number = *take();", before=own,
+                               after='printf("%d %d\\n", number + *take(), sbrk(0) != 0);', clusters=1)
+        self.assertEqual(done.stdout, "[c0] 15 1\n", done.stderr)
+        for body, main in (("", "number = *take();"), ("number = *take();", ""), ("number = brk((char*)sbrk(0) + 4096);", "")):
+            with self.subTest(body=body):
+                done = self.run_thread(body, main, before=own, expect=70)
+                self.assertRegex(done.stderr, r"braid: s?brk\(\) in \w+ at a.c:\d+ is not available with --pthreads: .* use malloc\(\)")
+
     def test_a_thread_of_a_shared_library_that_calls_the_program_is_named_with_its_place(self):
         (self.folder / "library.c").write_text(
             "#include <pthread.h>\nstatic void* run(void* f) { ((void (*)(void))f)(); return f; }\n"
