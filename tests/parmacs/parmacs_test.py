@@ -190,6 +190,21 @@ exit(atoi(v[1])); }
         program.write_text("#define PAGE_SIZE 64\nENV\n\nint main() { return x + PAGE_SIZE; }\n")
         self.assertRegex(self.build(program, expect=1).stderr, r"\A[^\n]*\n\S*a\.C\.in:4:\d+: error: .x. undeclared")
 
+    def test_blanks_before_brackets_and_several_names(self):
+        self.build(FOLDER / "forms.C.in", "-Werror", "-O2", "-o", "forms")
+        for clusters, expected in ((1, "14 45 0 0 1"), (2, "26 45 1 0 1"), (4, "51 45 2 1 1")):
+            self.assertEqual(live(clusters, 1, "./forms", clusters, folder=self.folder).stdout, f"[c0] {expected}\n")
+        # A suite's makefile calls m4 itself.
+        macros = self.build("--m4-file").stdout.strip()
+        for m4 in (["m4", macros], ["m4", "-P", macros]):
+            (self.folder / "own.c").write_text(run(*m4, FOLDER / "forms.C.in", folder=self.folder).stdout)
+            run(BIN / "braid-cc", "own.c", "-o", "forms", folder=self.folder)
+            self.assertEqual(live(2, 1, "./forms", 2, folder=self.folder).stdout, "[c0] 26 45 1 0 1\n")
+        program = self.folder / "a.C.in"
+        for word in ("MAIN_INITENV (,5)", "MAIN_END ()"):
+            program.write_text("MAIN_ENV\nint main() {\n  " + word + ";\n}\n")
+            self.assertRegex(self.build(program, expect=65).stderr, r"a\.C\.in:3: MAIN_\w+ \( has a blank before its bracket: leave the blank out")
+
     def test_forms_of_macros_that_leave_the_number_out(self):
         program = self.folder / "forms.U"
         program.write_text("MAIN_ENV\nstruct s { BARDEC(all) BARDEC(private) int came[4]; } *s;\nBARDEC(alone)\nint P;\n"
