@@ -59,6 +59,7 @@ namespace {
 
 constexpr std::size_t kMainStackBytes = (8u << 20) + kGuardBytes;
 
+bool main_has_begun = false;
 bool is_started = false;
 bool is_coming = false;
 std::uintptr_t main_left_at = 0;  // where its stack was when it has called pthread_exit()
@@ -397,6 +398,9 @@ std::uint64_t start_machine(void*) {
 // On the system's stack, and for unwinding at its beginning: the callers' frames are in memory that goes and comes.
 [[gnu::noinline]] void start() {
   if (is_started) return;
+  if (!main_has_begun)
+    refuse("pthread_create() before main()",
+           "a constructor of a global object has made it; let main() make the object, or begin its threads");
   check_not_forked();
   is_coming = true;
   (void)shared();
@@ -849,6 +853,7 @@ int WRAPPED(main)(int argc, char** argv, char** environment) {
   void* const stack = take_early(kMainStackBytes);
   Arguments arguments{argc, argv, environment, stack, 0};
   main_begins();
+  main_has_begun = true;
   if (!run_main_until_exit(run_main_on_its_stack, &arguments)) end_main(stack);
   return arguments.status;
 }

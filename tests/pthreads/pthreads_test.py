@@ -316,6 +316,10 @@ int main(void) {
                 done = self.run_thread("", calls, before=before, after=after, expect=70)
                 self.assertRegex(done.stderr, rf"braid: {message} in \w+ at a.c:\d+ is not available with --pthreads: ")
 
+    def test_threads_of_constructors_are_refused_with_the_place(self):
+        done = self.run_thread("", before="__attribute__((constructor)) static void early(void) { pthread_t t; pthread_create(&t, 0, (void* (*)(void*))strdup, \"\"); }", expect=70)
+        self.assertRegex(done.stderr, r"braid: pthread_create\(\) before main\(\) in early at a.c:\d+ is not available with --pthreads: a constructor of a global")
+
     def test_memory_behind_the_data_is_refused_on_several_clusters(self):
         own = "static int* take(void) { int* at = sbrk(4096); *at = 5; return at; }\n"
         done = self.run_thread("number += *take();", "number = *take();", before=own,
