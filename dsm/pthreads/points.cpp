@@ -56,12 +56,20 @@ POINT(ssize_t, __pread64_chk, (int fd, void* to, std::size_t bytes, off64_t at, 
 POINT(ssize_t, readv, (int fd, const iovec* parts, int count), (fd, parts, count))
 POINT(ssize_t, preadv, (int fd, const iovec* parts, int count, off_t at), (fd, parts, count, at))
 POINT(ssize_t, preadv64, (int fd, const iovec* parts, int count, off64_t at), (fd, parts, count, at))
+POINT(ssize_t, preadv2, (int fd, const iovec* parts, int count, off_t at, int flags),
+      (fd, parts, count, at, flags))
+POINT(ssize_t, preadv64v2, (int fd, const iovec* parts, int count, off64_t at, int flags),
+      (fd, parts, count, at, flags))
 POINT(ssize_t, write, (int fd, const void* from, std::size_t bytes), (fd, from, bytes))
 POINT(ssize_t, pwrite, (int fd, const void* from, std::size_t bytes, off_t at), (fd, from, bytes, at))
 POINT(ssize_t, pwrite64, (int fd, const void* from, std::size_t bytes, off64_t at), (fd, from, bytes, at))
 POINT(ssize_t, writev, (int fd, const iovec* parts, int count), (fd, parts, count))
 POINT(ssize_t, pwritev, (int fd, const iovec* parts, int count, off_t at), (fd, parts, count, at))
 POINT(ssize_t, pwritev64, (int fd, const iovec* parts, int count, off64_t at), (fd, parts, count, at))
+POINT(ssize_t, pwritev2, (int fd, const iovec* parts, int count, off_t at, int flags),
+      (fd, parts, count, at, flags))
+POINT(ssize_t, pwritev64v2, (int fd, const iovec* parts, int count, off64_t at, int flags),
+      (fd, parts, count, at, flags))
 
 POINT(ssize_t, recv, (int fd, void* to, std::size_t bytes, int flags), (fd, to, bytes, flags))
 POINT(ssize_t, __recv_chk, (int fd, void* to, std::size_t bytes, std::size_t room, int flags),

@@ -51,6 +51,12 @@ static void read_parts(void) {
   sem_post(&begun);
   readv(late[0], parts, 2);
 }
+static void read_parts_at_position(void) {
+  char bytes[2];
+  struct iovec parts[2] = {{bytes, 1}, {bytes + 1, 1}};
+  sem_post(&begun);
+  preadv2(early[0], parts, 2, -1, 0);
+}
 static void write_to_full_pipe(void) {
   static const char zeros[1 << 20];
   int ends[2];
@@ -177,6 +183,7 @@ static const struct Wait {
 } waits[] = {{read_early, "read() of a pipe from before the start"},
              {read_late, "read() of a pipe of another thread"},
              {read_parts, "readv()"},
+             {read_parts_at_position, "preadv2()"},
              {write_to_full_pipe, "write()"},
              {poll_for_ever, "poll()"},
              {poll_with_mask, "ppoll()"},
