@@ -124,6 +124,17 @@ TEST(Report, TellsHowPacketsWereProtected) {
   EXPECT_THAT(render_text(report), Not(HasSubstr("handshakes"))) << "they are in every run";
 }
 
+TEST(Report, ClustersOfOneHostAreJoinedBySharedMemory) {
+  RunReport report = made_up();
+  report.config.wire = settings::Wire::kUdp;
+  EXPECT_THAT(render_text(report), HasSubstr(", wire udp,"));
+  report.clusters[0].host = "a";
+  report.clusters[1].host = "b";
+  EXPECT_THAT(render_text(report), HasSubstr(", wire udp,"));
+  report.clusters[1].host = "a";
+  EXPECT_THAT(render_text(report), HasSubstr(", wire shm,"));
+}
+
 TEST(Report, SaysThatAProgramUsedNothingOfBraid) {
   RunReport report = made_up();
   for (ClusterReport& cluster : report.clusters) {

@@ -195,6 +195,7 @@ class Hostfiles(HostsTest):
 
     def test_lines_and_yaml(self):
         self.assertEqual(self.clusters_of("# two\n127.0.0.1 slots=2 max_slots=4\n\n127.0.0.2:1 # last\n"), (0, ["3"], ""))
+        self.assertEqual(self.clusters_of("127.0.0.1 slots = 2 max-slots= 4\n127.0.0.2 slots =1\n"), (0, ["3"], ""))
         self.assertEqual(self.clusters_of("- {host: 127.0.0.1, slots: 2}\n- host: 127.0.0.2\n"), (0, ["3"], ""))
         self.assertEqual(self.clusters_of("127.0.0.1 slots=2\n127.0.0.2\n", "--clusters", "2"), (0, ["2"], ""))
         self.assertEqual(self.clusters_of("127.0.0.1 slots=4\n127.0.0.2\n", "--per-host", "2"), (0, ["4"], ""))
@@ -265,6 +266,11 @@ class Hostfiles(HostsTest):
                             ("- {host: a, address: 10.0.0.1}\n", "key 'address'"),
                             ("- {host: a, addresses: [b]}\n", "an IPv4 address is wanted"),
                             ("- {slots: 1}\n", "key 'host' is missing"),
+                            ("127.0.0.1 slots=2 slots=3\n", "hosts:1: 'slots' is given twice"),
+                            ("127.0.0.1 slots= proxies = 2\n", "hosts:1: '' slots"),
+                            ("[::1] slots=2\n", "hosts:1: '[::1]': an IPv6 address"),
+                            ("- {host: '::1'}\n", "only a name or an IPv4 address"),
+                            ("- {host: '127.0.0.1:2'}\n", "the number of clusters is at 'slots'"),
                             ("-oProxyCommand=x\n", "a list of hosts is wanted")):
             with self.subTest(text):
                 status, clusters, problem = self.clusters_of(text)

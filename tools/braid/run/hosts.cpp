@@ -6,8 +6,10 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <set>
+#include <span>
 #include <sstream>
 
 #include "base/limits.h"
@@ -71,7 +73,8 @@ Result<Host> parse_host(const std::string& text, const std::string& place) {
   Host host;
   const std::size_t colon = text.find(':');
   host.name = text.substr(0, colon);
-  if (text.find(':', colon == std::string::npos ? colon : colon + 1) != std::string::npos)
+  if (text.starts_with('[') ||
+      text.find(':', colon == std::string::npos ? colon : colon + 1) != std::string::npos)
     return error("{}: '{}': an IPv6 address; only IPv4 is carried: give a name or an IPv4 address", place,
                  text);
   if (const Result<void> valid = check_name(host.name, place); !valid) return valid.error();
@@ -113,14 +116,32 @@ Result<void> read_word(const std::string& word, const std::string& place, Host& 
       place, word);
 }
 
+// The words of a line, with "slots = 2" as the one word "slots=2": mpirun takes both.
+std::vector<std::string> words_of_line(const std::string& line) {
+  std::istringstream stream(line);
+  const std::vector<std::string> parts{std::istream_iterator<std::string>(stream), {}};
+  std::vector<std::string> words;
+  for (std::size_t at = 0; at < parts.size(); ++at) {
+    const bool is_followed_by_sign = at + 1 < parts.size() && parts[at + 1].front() == '=';
+    const bool is_value = words.size() > 1 && words.back().back() == '=' &&
+                          parts[at].find('=') == std::string::npos && !is_followed_by_sign;
+    if (words.size() > 1 && (parts[at].front() == '=' || is_value))
+      words.back() += parts[at];
+    else
+      words.push_back(parts[at]);
+  }
+  return words;
+}
+
 // A line of mpirun's host file, without its comment: "name slots=2 max-slots=4".
 Result<Host> parse_line(const std::string& line, const std::string& place) {
-  std::istringstream words(line);
-  std::string word;
-  words >> word;
-  Result<Host> host = parse_host(word, place);
+  const std::vector<std::string> words = words_of_line(line);
+  Result<Host> host = parse_host(words.front(), place);
   if (!host) return host;
-  while (words >> word) {
+  std::set<std::string> keys;
+  for (const std::string& word : std::span(words).subspan(1)) {
+    if (const std::string key = word.substr(0, word.find('=')); !keys.insert(key).second)
+      return error("{}: '{}' is given twice; remove one of them", place, key);
     if (const Result<void> done = read_word(word, place, *host); !done) return done.error();
   }
   return host;
@@ -143,6 +164,9 @@ Result<std::vector<Host>> parse_lines(const std::string& text, const std::string
 Result<void> read_key(const settings::Document& file, const std::string& key, const settings::Node& value,
                       Host& host) {
   if (key == "host" && value.is_scalar()) {
+    if (value.text.find(':') != std::string::npos)
+      return file.wrong(value, key,
+                        "only a name or an IPv4 address is allowed; the number of clusters is at 'slots'");
     host.name = value.text;
     return check_name(host.name, file.place(value));
   }
@@ -208,6 +232,14 @@ char first_character(const std::string& text) {
   return 0;
 }
 
+// "[::1]:2" and not a list of YAML, whose items have other characters.
+bool begins_with_ipv6(const std::string& text) {
+  const std::size_t begin = text.find('[');
+  const std::size_t end = text.find_first_not_of("0123456789abcdefABCDEF:.", begin + 1);
+  return end != std::string::npos && (text[end] == ']' || text[end] == '%') &&
+         text.substr(begin, end - begin).find(':') != std::string::npos;
+}
+
 Result<std::string> address_of_name(const std::string& host) {
   const std::string name = host.substr(host.find('@') == std::string::npos ? 0 : host.find('@') + 1);
   addrinfo wanted{};
@@ -248,7 +280,8 @@ Result<std::vector<Host>> parse_host_file(const std::string& text, const std::st
     return parse_host_file(text.substr(kMark.size()), name);
   const char first = first_character(text);
   if (first == 0) return error("{}: no host is named", name);
-  return first == '-' || first == '[' ? parse_yaml_hosts(text, name) : parse_lines(text, name);
+  const bool is_list = first == '-' || (first == '[' && !begins_with_ipv6(text));
+  return is_list ? parse_yaml_hosts(text, name) : parse_lines(text, name);
 }
 
 Result<unsigned> place_clusters(std::vector<Host>& hosts, std::optional<unsigned> per_host,

@@ -247,6 +247,20 @@ bool used_nothing(const RunReport& report) {
          std::all_of(report.clusters.begin(), report.clusters.end(), alone);
 }
 
+// Clusters of one host of several are joined by shared memory, whatever joins hosts.
+bool are_on_one_named_host(const std::vector<ClusterReport>& clusters) {
+  return clusters.size() > 1 && !clusters.front().host.empty() &&
+         std::all_of(clusters.begin(), clusters.end(),
+                     [&](const ClusterReport& c) { return c.host == clusters.front().host; });
+}
+
+std::string wire_text(const RunReport& report) {
+  const settings::RunConfig& c = report.config;
+  if (are_on_one_named_host(report.clusters)) return std::string(settings::word_of(settings::Wire::kShm));
+  return c.wire == settings::Wire::kDpdk ? fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind))
+                                         : std::string(settings::word_of(c.wire));
+}
+
 std::string machine(const RunReport& report) {
   const settings::RunConfig& c = report.config;
   // Hosts may differ from the run's setting, where they came so far as to say what their proxies did.
@@ -257,10 +271,7 @@ std::string machine(const RunReport& report) {
   const auto [least, most] = std::minmax_element(proxies.begin(), proxies.end());
   return fmt::format("{} of {} and {}, wire {}, dispatch {}", counted(c.clusters, "cluster"),
                      counted(c.compute, "compute node"), counted_between(*least, *most, "proxy", "proxies"),
-                     c.wire == settings::Wire::kDpdk
-                         ? fmt::format("dpdk ({})", settings::word_of(c.dpdk.kind))
-                         : std::string(settings::word_of(c.wire)),
-                     settings::word_of(c.dispatch));
+                     wire_text(report), settings::word_of(c.dispatch));
 }
 
 }  // namespace
