@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -92,6 +93,27 @@ TEST(Plan, HostsMayHaveOtherNumbersOfProxies) {
   for (const proxy::NodeConfig& node : plan_nodes_of_hosts(config, "run", hosts)) {
     EXPECT_EQ(node.proxies, node.cluster < 2 ? 3 : 2);
     for (const proxy::PeerConfig& peer : node.peers) EXPECT_EQ(peer.proxies, peer.cluster < 2 ? 3 : 2);
+  }
+}
+
+TEST(Plan, HostsMayHaveOtherNumbersOfAddresses) {
+  settings::RunConfig config = clusters(4);
+  config.wire = settings::Wire::kUdp;
+  const std::vector<Host> hosts = {
+      {.name = "a", .addresses = {"10.0.0.1", "10.0.1.1"}, .first_cluster = 0, .clusters = 2},
+      {.name = "b", .addresses = {"10.0.0.2"}, .first_cluster = 2, .clusters = 1},
+      {.name = "c", .addresses = {"10.0.0.3", "10.0.1.3", "10.0.2.3"}, .first_cluster = 3, .clusters = 1}};
+  const std::size_t expected[4][4] = {{0, 2, 1, 2}, {2, 0, 1, 2}, {1, 1, 0, 1}, {2, 2, 1, 0}};
+  const std::size_t sockets[] = {2, 2, 1, 3};
+  for (const proxy::NodeConfig& node : plan_nodes_of_hosts(config, "run", hosts)) {
+    EXPECT_EQ(std::count_if(node.links.begin(), node.links.end(),
+                            [](const auto& link) { return link.kind == proxy::LinkConfig::Kind::kUdp; }),
+              sockets[node.cluster]);
+    for (const proxy::PeerConfig& peer : node.peers) {
+      ASSERT_EQ(peer.nis(), expected[node.cluster][peer.cluster]) << node.cluster << " to " << peer.cluster;
+      if (node.cluster + peer.cluster == 1) continue;  // by shared memory
+      for (std::size_t n = 0; n < peer.nis(); ++n) EXPECT_EQ(peer.ni(n).link, n) << "both ends on network n";
+    }
   }
 }
 

@@ -238,6 +238,23 @@ class Hostfiles(HostsTest):
         self.assertEqual(run.returncode, 0, run.stderr)
         self.assertEqual([len(cluster["proxies"]) for cluster in json.loads(report.read_text())["clusters"]], [3, 3, 2])
 
+    def test_hosts_have_different_numbers_of_addresses(self):
+        hosts, report = self.folder / "hosts", self.folder / "report.json"
+        hosts.write_text("- {host: 127.0.0.1, slots: 2, addresses: [127.0.1.1, 127.0.1.2, 127.0.1.3], proxies: 3}\n"
+                         "- {host: 127.0.0.2, addresses: [127.0.2.1]}\n"
+                         "- {host: 127.0.0.3, addresses: [127.0.3.1, 127.0.3.2]}\n")
+        for options in ((), ("--all-pairs",)):
+            with self.subTest(options=options):
+                run = self.braid.run("--hostfile", str(hosts), "--proxies", "2", "--compute", "1", "--report", str(report), *options,
+                                     self.braid.application("jacobi"), "--size", "256")
+                self.assertEqual(run.returncode, 0, run.stderr)
+                proxies = [cluster["proxies"] for cluster in json.loads(report.read_text())["clusters"]]
+                self.assertEqual([len(all) for all in proxies], [3, 3, 2, 2])
+                self.assertTrue(all(proxy["messages_received"] for each in proxies[2:] for proxy in each))
+        run = self.braid.run("--hostfile", str(hosts), "--nis", "3", "--proxies", "3", "--compute", "1", "true")
+        self.assertEqual(run.returncode, 64)
+        self.assertIn("--nis 3: host 127.0.0.2 has 1 address; leave the option out", run.stderr)
+
     def test_each_address_of_a_host_has_a_proxy(self):
         status, clusters, problem = self.clusters_of(
             "- {host: 127.0.0.1, addresses: [127.0.1.1, 127.0.1.2], proxies: 1}\n- {host: 127.0.0.2, addresses: [127.0.2.1, 127.0.2.2]}\n",
@@ -296,7 +313,7 @@ class WrongUse(HostsTest):
                 ("allowed: auto, local, pmix, ssh, slurm", "--hosts", TWO, "--launcher", "rsh"),
                 ("not inside an allocation", "--hosts", TWO, "--launcher", "slurm"),
                 ("starts nodes on this host only", "--hosts", "192.0.2.1", "--launcher", "local"),
-                ("each host has 1 addresses", "--hosts", TWO, "--nis", "2", "--proxies", "2")):
+                ("host 127.0.0.1 has 1 address;", "--hosts", TWO, "--nis", "2", "--proxies", "2")):
             with self.subTest(arguments):
                 self.expect_refusal(64, words, *arguments)
 

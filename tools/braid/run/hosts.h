@@ -36,8 +36,8 @@ Result<unsigned> place_clusters(std::vector<Host>& hosts, std::optional<unsigned
                                 std::optional<unsigned> clusters);
 
 // Fills in the address of each host that has none. Blocks while names are looked up. An error: a name has no IPv4 address,
-// hosts have different numbers of addresses, two hosts have the same one, or some addresses are of the loopback network,
-// which other hosts do not reach, and some are not.
+// a host has too many addresses, two hosts have the same one, or some addresses are of the loopback network, which other
+// hosts do not reach, and some are not.
 Result<void> find_addresses(std::vector<Host>& hosts);
 
 // It is named as this machine: localhost, or an address of the loopback network.

@@ -46,13 +46,15 @@ std::vector<ClusterNeeds> needs_of(const settings::RunConfig& config,
   std::vector<ClusterNeeds> all;
   for (const proxy::NodeConfig& plan : plans) {
     ClusterNeeds needs{plan.cluster, plan.proxies, config.compute};
-    // Links that lead to a network come first, one for each NI (plan.cpp).
-    for (std::size_t n = 0; n < config.nis && n < plan.links.size(); ++n)
-      needs.interfaces.push_back(interface_of(plan, plan.links[n]));
+    std::size_t nis = config.nis;
     for (const Host& host : hosts) {
-      if (plan.cluster >= host.first_cluster && plan.cluster < host.first_cluster + host.clusters)
-        needs.processors = host.cores;
+      if (plan.cluster < host.first_cluster || plan.cluster >= host.first_cluster + host.clusters) continue;
+      needs.processors = host.cores;
+      nis = host.addresses.size();
     }
+    // Links that lead to a network come first, one for each NI (plan.cpp).
+    for (std::size_t n = 0; n < nis && n < plan.links.size(); ++n)
+      needs.interfaces.push_back(interface_of(plan, plan.links[n]));
     all.push_back(std::move(needs));
   }
   return all;

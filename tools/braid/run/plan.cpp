@@ -204,7 +204,7 @@ void plan_own_sockets(const settings::RunConfig& config, const std::string& run,
                       proxy::NodeConfig& node) {
   node.address = host.addresses[0];
   node.udp_port = port_on(run, host, node.cluster);
-  for (unsigned n = 0; n < config.nis; ++n) {
+  for (std::size_t n = 0; n < host.addresses.size(); ++n) {
     proxy::LinkConfig link;
     link.kind = kind_of(config.wire);
     if (n > 0) link.address = host.addresses[n];
@@ -223,16 +223,18 @@ void add_wire(proxy::NodeConfig& node, unsigned cluster, unsigned ni, proxy::Pee
   node.links.push_back(std::move(link));
 }
 
-// Those of the host's clusters that are not the node itself. Its sockets are planned.
-void plan_peers_on(const settings::RunConfig& config, const std::string& run, const Host& host, bool is_own,
-                   proxy::NodeConfig& node) {
+// Those of the host's clusters that are not the node itself, which is on `own` and whose sockets are planned. Of two hosts with
+// different numbers of NIs both use as many as the one with fewer.
+void plan_peers_on(const settings::RunConfig& config, const std::string& run, const Host& host,
+                   const Host& own, proxy::NodeConfig& node) {
+  const std::size_t nis = std::min(host.addresses.size(), own.addresses.size());
   for (unsigned k = host.first_cluster; k < host.first_cluster + host.clusters; ++k) {
     if (k == node.cluster) continue;
     proxy::PeerConfig peer = plan_peer(config, k);
     peer.udp_port = port_on(run, host, k);
     peer.proxies = proxies_on(config, host);
-    for (unsigned n = 0; n < config.nis; ++n) {
-      if (is_own)
+    for (unsigned n = 0; n < nis; ++n) {
+      if (&host == &own)
         add_wire(node, k, n, peer);
       else
         add_ni(peer, {host.addresses[n], "", static_cast<std::uint16_t>(n)});
@@ -294,7 +296,7 @@ std::vector<proxy::NodeConfig> plan_nodes_of_hosts(const settings::RunConfig& co
       if (!config.security.keylog.empty())
         nodes[k].security.keylog = fmt::format("{}.cluster{}", config.security.keylog, k);
       plan_own_sockets(config, run, own, nodes[k]);
-      for (const Host& other : hosts) plan_peers_on(config, run, other, &other == &own, nodes[k]);
+      for (const Host& other : hosts) plan_peers_on(config, run, other, own, nodes[k]);
     }
   }
   return nodes;

@@ -20,6 +20,7 @@
 #include "settings/words.h"
 #include "tools/braid/command_line/output_file_option.h"
 #include "tools/braid/command_line/settings_options.h"
+#include "tools/braid/counted.h"
 #include "tools/braid/find_program.h"
 #include "tools/braid/run/host_options.h"
 #include "tools/braid/run/plan.h"
@@ -170,18 +171,21 @@ void spread(const Arguments& arguments, const Given& given, settings::Collector<
   };
   const unsigned clusters =
       arguments.hosts.place(given, options.hosts, of_user("clusters", options.config.clusters));
-  const auto nis = static_cast<unsigned>(options.hosts.front().addresses.size());
-  if (of_user("nis", options.config.nis).value_or(nis) != nis)
-    refuse(kUsageStatus,
-           fmt::format("--nis {}: each host has {} addresses; leave the option out, or give other addresses",
-                       options.config.nis, nis));
-  for (const Host& host : options.hosts)
-    if (host.proxies != 0 && host.proxies < nis)
+  unsigned nis = 1;  // the most of a host with the run's number of proxies
+  for (const Host& host : options.hosts) {
+    const auto own = static_cast<unsigned>(host.addresses.size());
+    if (of_user("nis", options.config.nis).value_or(own) != own)
+      refuse(kUsageStatus,
+             fmt::format("--nis {}: host {} has {}; leave the option out, or give other addresses",
+                         options.config.nis, host.name, counted(own, "address", "addresses")));
+    if (host.proxies == 0) nis = std::max(nis, own);
+    if (host.proxies != 0 && host.proxies < own)
       refuse(
           kUsageStatus,
           fmt::format(
               "host {}: {} addresses for {} proxies: each proxy uses one; give it at least {} proxies, or fewer addresses",
-              host.name, nis, host.proxies, nis));
+              host.name, own, host.proxies, own));
+  }
   const auto set = [&](const char* key, const std::string& text) {
     if (const Result<void> done = builder.set(key, text, "--hosts:"); !done)
       refuse(kUsageStatus, done.error().text);
