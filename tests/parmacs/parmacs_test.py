@@ -194,6 +194,10 @@ exit(atoi(v[1])); }
         self.build(FOLDER / "forms.C.in", "-Werror", "-O2", "-o", "forms")
         for clusters, expected in ((1, "14 45 0 0 1"), (2, "26 45 1 0 1"), (4, "51 45 2 1 1")):
             self.assertEqual(live(clusters, 1, "./forms", clusters, folder=self.folder).stdout, f"[c0] {expected}\n")
+        program = self.folder / "older.C.in"
+        program.write_text("MAIN_ENV\nstruct s { LOCKDEC(l) } *s;\nvoid f(void) { LOCK (s->l) UNLOCK(s->l) }\nint main(void) {\n"
+                           "MAIN_INITENV() s = (struct s*)G_MALLOC(sizeof *s) LOCKINIT(s->l) CREATE (f) WAIT_FOR_END(1) MAIN_END }\n")
+        self.build(program, "-ansi", "-pedantic-errors", "-o", "older")
         # A suite's makefile calls m4 itself.
         macros = self.build("--m4-file").stdout.strip()
         for m4 in (["m4", macros], ["m4", "-P", macros]):
