@@ -71,12 +71,12 @@ static void read_from(long i) {
   IS(other >= 0 && other != fd && read(other, bytes, 1) == 1 && close(other) == 0);
   char* const memory = mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, fd, 0);
   IS(memory != MAP_FAILED && !memcmp(memory, "01xabcx", 7) && munmap(memory, 4096) == 0);
-  pthread_barrier_wait(&all);  // the number of a closed one is not another's meanwhile
   FILE* const stream = fdopen(dup(fd), "r+");
   IS(stream != NULL && fseek(stream, 2, SEEK_SET) == 0 && fgets(own, 5, stream) != NULL &&
      !strcmp(own, "xabc"));
   IS(fseek(stream, 0, SEEK_SET) == 0 && fputs("ij", stream) >= 0 && fclose(stream) == 0);
   IS(pread(fd, bytes, 3, 0) == 3 && !memcmp(bytes, "ijx", 3) && fdopen(999, "r") == NULL && errno == EBADF);
+  pthread_barrier_wait(&all);  // the number of a closed one is not another's meanwhile
   IS(close(fd) == 0 && close(fd) == -1 && errno == EBADF && read(fd, bytes, 1) == -1 && errno == EBADF);
   IS(close(pipes[i][1]) == 0 && read(pipes[i][0], own, 50) == 5 && !memcmp(own, "piped", 5));
   IS(read(pipes[i][0], bytes, 1) == 0 && close(pipes[i][0]) == 0);
