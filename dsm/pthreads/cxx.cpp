@@ -165,7 +165,7 @@ void __real__ZNSt3pmr26synchronized_pool_resourceC1ERKNS_12pool_optionsEPNS_15me
     void*, const void*, void*);  // NOLINT
 void WRAPPED(_ZNSt3pmr26synchronized_pool_resourceC1ERKNS_12pool_optionsEPNS_15memory_resourceE)(
     void* pool, const void* options, void* upstream) {
-  if (braid::dsm::pthreads::on_private([] { return braid::dsm::thread_host::machine().clusters > 1; })) {
+  if (braid::dsm::pthreads::several_clusters_come()) {
     braid::dsm::pthreads::on_private([] {
       braid::dsm::pthreads::refuse(
           "std::pmr::synchronized_pool_resource on several clusters",

@@ -223,8 +223,10 @@ bool started();
 bool machine_is_coming();
 // The machine was started, and this is one of its processes, not a child of fork() or vfork().
 bool is_run_process();
-// More clusters than one may come: the program was started by `braid run` with several.
+// The machine was started, and has several clusters.
 bool several_clusters();
+// It has several, or will have: the program was started by `braid run` or `braid sim` with several.
+bool several_clusters_come();
 // Those that the program sees.
 unsigned processors();
 // The calling compute node; the machine was started.

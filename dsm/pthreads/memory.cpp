@@ -23,7 +23,6 @@
 #include "dsm/program/failure.h"
 #include "dsm/program/heap.h"
 #include "dsm/program/host.h"
-#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/cancellation.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/streams.h"
@@ -111,11 +110,6 @@ bool begun = false;
 // Of the C++ library's calls: those that the program's code makes, on its own stack.
 bool is_for_program() {
   return on_shared_stack() || (begun && before_main);
-}
-
-bool several_clusters_come() {
-  static const bool several = on_private([] { return thread_host::machine().clusters > 1; });
-  return several;
 }
 
 // Whether clusters would not see the same in a mapping of the kernel.

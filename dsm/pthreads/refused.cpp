@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "dsm/program/host.h"
-#include "dsm/program/thread_host.h"
 #include "dsm/pthreads/machine.h"
 #include "dsm/pthreads/wrapped.h"
 
@@ -58,10 +57,6 @@ void check_semaphores(const char* call) {
 
 void check_notification(const char* call, const sigevent* event, const char* cure) {
   if (event != nullptr && event->sigev_notify == SIGEV_THREAD) refuse(call, cure);
-}
-
-bool several_clusters_come() {
-  return braid::dsm::pthreads::on_private([] { return braid::dsm::thread_host::machine().clusters > 1; });
 }
 
 }  // namespace
@@ -119,14 +114,14 @@ void* WRAPPED(shmat)(int segment, const void* address, int flags) {
   return ::shmat(segment, address, flags);
 }
 
-// What lies behind the end of the program's data is each cluster's own, also where main() has asked for it before.
+// Memory behind the end of the program's data is each cluster's own, also where main() has asked for it before.
 void* WRAPPED(sbrk)(std::intptr_t bytes) {
-  if (bytes > 0 && several_clusters_come())
+  if (bytes > 0 && braid::dsm::pthreads::several_clusters_come())
     refuse("sbrk()", "the memory would be each cluster's own; use malloc(), or mmap() with MAP_ANONYMOUS");
   return ::sbrk(bytes);
 }
 int WRAPPED(brk)(void* end) {
-  if (end > ::sbrk(0) && several_clusters_come())
+  if (end > ::sbrk(0) && braid::dsm::pthreads::several_clusters_come())
     refuse("brk()", "the memory would be each cluster's own; use malloc(), or mmap() with MAP_ANONYMOUS");
   return ::brk(end);
 }

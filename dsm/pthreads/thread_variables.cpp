@@ -16,7 +16,7 @@ namespace braid::dsm::pthreads {
 
 namespace {
 
-// What GCC makes of a variable.
+// GCC's description of a variable: struct __emutls_object of libgcc's emutls.c.
 struct Variable {
   std::size_t bytes;
   std::size_t alignment;

@@ -781,6 +781,11 @@ bool several_clusters() {
   return is_started && machine.clusters > 1;
 }
 
+bool several_clusters_come() {
+  static const bool several = on_private([] { return thread_host::machine().clusters > 1; });
+  return several;
+}
+
 void release_and_acquire() {
   (void)calling_node_of("pthread").fetch_add(kReleaseWord, 0);
 }
